@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from dosimeter.ledger import Ledger
 from tests.ledger.processes import run_program
 
 
@@ -31,6 +32,13 @@ def new_target(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], s
 def target(new_target: Callable[[], str]) -> str:
     """Where one ledger may be created."""
     return new_target()
+
+
+@pytest.fixture
+def ledger(target: str) -> Iterator[Ledger]:
+    """A new ledger, on either database."""
+    with Ledger.open(target) as opened:
+        yield opened
 
 
 @pytest.fixture

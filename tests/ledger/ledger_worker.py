@@ -4,7 +4,6 @@ ledger_worker.py kill JOB …                   each in a process of its own, ki
                                               each ended. A job is JSON: ["crash", STEP, TARGET, OUTBOX, POLICY] for one
                                               request, ["incident", STEP, TARGET] for a stop and then its end
 ledger_worker.py loop TARGET OUTBOX           one request after the other, until killed from outside
-ledger_worker.py crowd TARGET PROCESSES EACH EPSILON   many processes at once; prints one line of JSON
 ledger_worker.py measure TARGET DATASET       be measuring until standard input ends; prints "measuring"
 ledger_worker.py hold TARGET SECONDS          hold the write lock; prints "holding" when it has it
 ledger_worker.py try TARGET VERB              one call; prints ok, or the message of the LedgerError
@@ -43,8 +42,6 @@ from dosimeter.ledger.readings import Charge
 from dosimeter.mechanisms.zcdp import pure_rho
 
 SCHEMA, SOURCE = "schema-1", "source-1"
-NOBODY = 65534
-BUSY_TIMEOUT = 600.0  # far more than 32 processes need on a slow machine
 
 
 def make_opening(policy: str = "budget:1", algorithm: AccountAlgorithm = "fixed", **changes: object) -> AccountOpening:
@@ -203,51 +200,6 @@ def kill_each(jobs: list[list[str]]) -> None:
     sys.stdout.write(json.dumps(outcomes) + "\n")
 
 
-def run_crowd(target: str, processes: int, each: int, epsilon: str) -> None:
-    """Fork once everything is imported; every child opens the ledger for itself."""
-    import psycopg  # noqa: F401
-
-    import dosimeter.ledger.postgresql
-    import dosimeter.ledger.store  # noqa: F401
-
-    children = []
-    for _ in range(processes):
-        read_end, write_end = os.pipe()
-        if os.fork() == 0:
-            os.close(read_end)
-            with os.fdopen(write_end, "w") as stream:
-                json.dump(join_crowd(target, each, epsilon), stream)
-            os._exit(0)
-        os.close(write_end)
-        children.append(read_end)
-    outcomes = []
-    for read_end in children:
-        with os.fdopen(read_end) as stream:
-            outcomes.extend(json.load(stream))
-        os.wait()
-    sys.stdout.write(json.dumps(outcomes) + "\n")
-
-
-def join_crowd(target: str, each: int, epsilon: str) -> list[dict[str, object]]:
-    outcomes: list[dict[str, object]] = []
-    with Ledger.open(target, busy_timeout=BUSY_TIMEOUT) as ledger:
-        for _ in range(each):
-            seen: list[str] = []
-
-            def decide(account: AccountSummary | None, seen: list[str] = seen) -> Reservation:
-                seen.append("0" if account is None else str(account.reading.epsilon))
-                return decide_on(epsilon)(account)
-
-            try:
-                entry = ledger.reserve("clinic", decide)
-            except ValueError:
-                outcomes.append({"granted": None, "seen": seen[0]})
-                continue
-            outcomes.append({"granted": entry.id, "seen": seen[0]})
-            ledger.settle(entry.id, status="released", answer=[{"count": 1}])
-    return outcomes
-
-
 def hold_lock(target: str, seconds: float) -> None:
     def decide(account: AccountSummary | None) -> Reservation:
         sys.stdout.write("holding\n")
@@ -306,8 +258,6 @@ def main(arguments: list[str]) -> None:
             with Ledger.open(target) as ledger:
                 for number in range(1_000_000):
                     release_one(ledger, Path(outbox), number, lambda step: None)
-        case ["crowd", target, processes, each, epsilon]:
-            run_crowd(target, int(processes), int(each), epsilon)
         case ["measure", target, dataset]:
             with Ledger.open(target) as ledger, measure(ledger, dataset, None, frozenset({"data-1"})):
                 sys.stdout.write("measuring\n")

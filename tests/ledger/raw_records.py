@@ -5,19 +5,47 @@ from __future__ import annotations
 import io
 import json
 import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
+
+import psycopg
 
 from dosimeter.ledger import Ledger, Record
 from dosimeter.ledger.store import COLUMNS
 
+Tampered = tuple[sqlite3.Connection, Ledger]
 GUARDS = ["no_update", "no_delete", "in_order", "format_no_update"]
 
 
 def drop_guards(raw: sqlite3.Connection) -> None:
     """Let records be changed and deleted."""
     for guard in GUARDS:
-        raw.execute(f"DROP TRIGGER dosimeter_ledger_{guard}")
+        raw.execute(f"DROP TRIGGER IF EXISTS dosimeter_ledger_{guard}")
+
+
+@contextmanager
+def tamper_with(path: Path) -> Iterator[Tampered]:
+    """Open a ledger without its guards, and a way to write to it behind its back."""
+    with Ledger.open(path) as ledger, closing(sqlite3.connect(path, isolation_level=None)) as raw:
+        raw.execute("PRAGMA synchronous = OFF")
+        drop_guards(raw)
+        yield raw, ledger
+
+
+def alter(target: str, *statements: str) -> None:
+    """Change a ledger on either database behind its back."""
+    if target.startswith("postgresql"):
+        with psycopg.connect(target, autocommit=True) as server:
+            for statement in ("ALTER TABLE dosimeter_ledger DISABLE TRIGGER USER", *statements):
+                server.execute(statement)
+    else:
+        with closing(sqlite3.connect(target, isolation_level=None)) as raw:
+            drop_guards(raw)
+            for statement in statements:
+                raw.execute(statement)
 
 
 def put_record(raw: sqlite3.Connection, record: Record) -> None:

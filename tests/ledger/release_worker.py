@@ -68,12 +68,8 @@ def name_dataset(step: str, turn: int = 0) -> str:
 
 def open_table(name: str) -> Dataset:
     """A table of its own for each name: the same data cannot have two accounts in one ledger."""
-    schema: dict[str, Any] = {
-        "table": name,
-        "individuals": 40,
-        "reviewed": True,
-        "columns": {"x": {"type": "integer", "bounds": [0, 5]}},
-    }
+    schema: dict[str, Any] = {"table": name, "individuals": 40, "reviewed": True}
+    schema["columns"] = {"x": {"type": "integer", "bounds": [0, 5]}}
     own = int("".join(filter(str.isdigit, name)) or 0)
     return Dataset.open(pa.table({"x": [row % 6 for row in range(8 + own)]}), schema=schema)
 

@@ -9,7 +9,11 @@ from contextlib import closing
 from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from decimal import Decimal
+from fractions import Fraction
+from itertools import product
 from pathlib import Path
+from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -25,26 +29,20 @@ def decide_always(reservation: Reservation) -> Callable[[AccountSummary | None],
     return lambda _: reservation
 
 
-def test_an_empty_ledger(target: str) -> None:
-    with Ledger.open(target) as ledger:
-        assert ledger.describe() == {"datasets": []}
-        assert ledger.account("clinic") is None
-        assert ledger.entry("none") is None
-        assert ledger.find_answer("clinic", "request-1") is None
-        assert ledger.verify().describe() == {"intact": True, "records": 0, "head": "0" * 64}
+def test_an_empty_ledger(ledger: Ledger) -> None:
+    assert ledger.describe() == {"datasets": []}
+    assert ledger.account("clinic") is None
+    assert ledger.entry("none") is None
+    assert ledger.find_answer("clinic", "request-1") is None
+    assert ledger.verify().describe() == {"intact": True, "records": 0, "head": "0" * 64}
 
 
 def test_a_release_from_reservation_to_answer(target: str) -> None:
     clock = iter(datetime(2026, 11, 15, 11, minute, tzinfo=timezone(timedelta(hours=1))) for minute in range(60))
     with Ledger.open(target, clock=lambda: next(clock)) as ledger:
         entry = ledger.reserve("clinic", decide_on("0.3", "budget:2.0"))
-        assert (entry.status, entry.epsilon, entry.charge, entry.reading) == (
-            "reserved",
-            Decimal("0.3"),
-            Decimal("0.3"),
-            Decimal("0.3"),
-        )
-        assert entry.answer is None
+        assert (entry.status, entry.answer) == ("reserved", None)
+        assert entry.epsilon == entry.charge == entry.reading == Decimal("0.3")
         answer = [{"ward": "B", "count": 12}, {"ward": "A", "count": 7.5}]
         settled = ledger.settle(
             entry.id, status="released", answer=answer, guarantee="(0.3, 0)-DP", error_95=[9.5, None]
@@ -53,102 +51,41 @@ def test_a_release_from_reservation_to_answer(target: str) -> None:
         assert [list(row) for row in settled.answer] == [["ward", "count"]] * 2  # columns keep their order
         assert (settled.guarantee, settled.error_95) == ("(0.3, 0)-DP", (9.5, None))
         assert ledger.entry(entry.id) == settled
-        second = ledger.reserve("clinic", decide_on("0.05", "budget:2.0"))
-        assert ledger.describe() == {
-            "datasets": [
-                {
-                    "dataset": "clinic",
-                    "epsilon": 0.35,
-                    "delta": 0.0,
-                    "rho": None,
-                    "curve": None,
-                    "remaining": {
-                        "epsilon": 1.65,
-                        "answers": {"1": 1, "0.5": 3, "0.1": 16, "0.05": 33, "0.01": 165},
-                        "gaussian": {"1": 1, "0.5": 1, "0.1": 1, "0.05": 1, "0.01": 1},
-                    },
-                    "policy": "budget:2",
-                    "algorithm": "fixed",
-                    "notes": [],
-                    "stopped": None,
-                    "overlaps": [],
-                    "continuations": [],
-                    "entries": [
-                        {
-                            "id": entry.id,
-                            "at": "2026-11-15T10:00:00Z",
-                            "status": "released",
-                            "epsilon": 0.3,
-                            "epsilon_svt": None,
-                            "delta": 0.0,
-                            "charge": 0.3,
-                            "reading": 0.3,
-                            "rho": None,
-                            "algorithm": "fixed",
-                            "query": "SELECT COUNT(*) FROM clinic WHERE age = 25",
-                            "answer": answer,
-                            "analyst": None,
-                            "purpose": None,
-                            "reason": None,
-                        },
-                        {
-                            "id": second.id,
-                            "at": "2026-11-15T10:02:00Z",
-                            "status": "reserved",
-                            "epsilon": 0.05,
-                            "epsilon_svt": None,
-                            "delta": 0.0,
-                            "charge": 0.05,
-                            "reading": 0.35,
-                            "rho": None,
-                            "algorithm": "fixed",
-                            "query": "SELECT COUNT(*) FROM clinic WHERE age = 25",
-                            "answer": None,
-                            "analyst": None,
-                            "purpose": None,
-                            "reason": None,
-                        },
-                    ],
-                }
-            ]
-        }
+        ledger.reserve("clinic", decide_on("0.05", "budget:2.0"))
+        (shown,) = describe_datasets(ledger)
+        assert (shown["epsilon"], shown["remaining"]["epsilon"], shown["policy"]) == (0.35, 1.65, "budget:2")
+        told = ("at", "status", "epsilon", "charge", "reading", "answer")
+        assert [[each[name] for name in told] for each in shown["entries"]] == [
+            ["2026-11-15T10:00:00Z", "released", 0.3, 0.3, 0.3, answer],
+            ["2026-11-15T10:02:00Z", "reserved", 0.05, 0.05, 0.35, None],
+        ]
     with Ledger.open(target, create=False) as again:
         assert again.entry(entry.id) == settled
         assert again.verify().records == 4
 
 
-def test_the_account_keeps_its_terms(target: str) -> None:
+def test_the_account_keeps_its_terms(ledger: Ledger) -> None:
     opening = make_opening("paper", "find-and-release", max_epsilon=Decimal("0.5"), delta_total=Decimal("2e-6"))
-    asked = make_request(
-        algorithm="find-and-release",
-        tau=Decimal("1e-5"),
-        selection="sharp",
-        analyst="Ada",
-        purpose="a study",
-        settings={"min_rows": 5},
-    )
+    more: dict[str, Any] = {"selection": "sharp", "analyst": "Ada", "purpose": "a study", "settings": {"min_rows": 5}}
+    asked = make_request(algorithm="find-and-release", tau=Decimal("1e-5"), **more)
     charge = Charge(Decimal("0.2"), Decimal(1), Decimal("1e-6"))
-    with Ledger.open(target) as ledger:
-        entry = ledger.reserve("clinic", lambda _: Reservation(request=asked, charge=charge, opening=opening))
-        account = known(ledger.account("clinic"))
-        assert (account.policy, account.algorithm, account.individuals) == (opening.policy, "find-and-release", 1000)
-        assert (account.delta_total, account.max_epsilon) == (Decimal("2e-6"), Decimal("0.5"))
-        assert account.is_of(SCHEMA, SOURCE)
-        assert (account.reading.epsilon, account.reading.delta) == (Decimal("1.2"), Decimal("1e-6"))
-        assert account.entries == (entry,)
-        assert entry.request == asked
-        assert (entry.epsilon_svt, entry.charge, entry.delta) == (1, Decimal("1.2"), Decimal("1e-6"))
-        account.check_terms(algorithm="find-and-release")
-        account.check_terms(algorithm="find-and-release", policy=opening.policy, max_epsilon=Decimal("0.50"))
-        for contradiction in (
-            {"policy": make_opening("budget:1").policy},
-            {"delta_total": Decimal(0)},
-            {"max_epsilon": Decimal(1)},
-        ):
-            with pytest.raises(LedgerError, match=f"{next(iter(contradiction))}="):
-                account.check_terms(algorithm="find-and-release", **contradiction)
-        with pytest.raises(LedgerError, match="one algorithm"):
-            account.check_terms(algorithm="find")
+    entry = ledger.reserve("clinic", lambda _: Reservation(request=asked, charge=charge, opening=opening))
+    account = known(ledger.account("clinic"))
+    assert (account.policy, account.algorithm, account.individuals) == (opening.policy, "find-and-release", 1000)
+    assert (account.delta_total, account.max_epsilon) == (Decimal("2e-6"), Decimal("0.5"))
+    assert account.is_of(SCHEMA, SOURCE)
+    assert (account.reading.epsilon, account.reading.delta) == (Decimal("1.2"), Decimal("1e-6"))
+    assert account.entries == (entry,)
+    assert entry.request == asked
+    assert (entry.epsilon_svt, entry.charge, entry.delta) == (1, Decimal("1.2"), Decimal("1e-6"))
+    account.check_terms(algorithm="find-and-release")
+    account.check_terms(algorithm="find-and-release", policy=opening.policy, max_epsilon=Decimal("0.50"))
+    other: dict[str, Any] = {"policy": make_opening("budget:1").policy, "delta_total": Decimal(0), "max_epsilon": 1}
+    for term, value in other.items():
+        with pytest.raises(LedgerError, match=f"{term}="):
+            account.check_terms(algorithm="find-and-release", **{term: value})
+    with pytest.raises(LedgerError, match="one algorithm"):
+        account.check_terms(algorithm="find")
 
 
 def test_a_denial_after_the_noisy_test_costs_epsilon_svt(target: str) -> None:
@@ -187,38 +124,36 @@ def test_an_overspent_delta_reads_infinity_and_null(tmp_path: Path) -> None:
             ledger.reserve("clinic", lambda _: Reservation(request=make_request(), charge=Charge(Decimal("0.1"))))
 
 
-def test_the_latest_answer_to_the_same_request_is_found(target: str) -> None:
-    with Ledger.open(target) as ledger:
-        for count in (1, 2):
-            entry = ledger.reserve("clinic", decide_on("0.1"))
-            ledger.settle(entry.id, status="released", answer=[{"count": count}])
-        ledger.settle(ledger.reserve("clinic", decide_on("0.1")).id, status="denied")
-        ledger.reserve("clinic", decide_on("0.1"))
-        ledger.reserve("clinic", decide_on("0.1", request=make_request("request-2")))
-        assert known(ledger.find_answer("clinic", "request-1")).answer == [{"count": 2}]
-        assert ledger.find_answer("clinic", "request-2") is None
-        assert ledger.find_answer("other", "request-1") is None
+def test_the_latest_answer_to_the_same_request_is_found(ledger: Ledger) -> None:
+    for count in (1, 2):
+        entry = ledger.reserve("clinic", decide_on("0.1"))
+        ledger.settle(entry.id, status="released", answer=[{"count": count}])
+    ledger.settle(ledger.reserve("clinic", decide_on("0.1")).id, status="denied")
+    ledger.reserve("clinic", decide_on("0.1"))
+    ledger.reserve("clinic", decide_on("0.1", request=make_request("request-2")))
+    assert known(ledger.find_answer("clinic", "request-1")).answer == [{"count": 2}]
+    assert ledger.find_answer("clinic", "request-2") is None
+    assert ledger.find_answer("other", "request-1") is None
 
 
-def test_views_are_remembered_and_recorded_with_the_charge(target: str) -> None:
-    with Ledger.open(target) as ledger:
-        assert not ledger.viewed("clinic", "plan-1")
-        ledger.record_view("clinic", "plan-1", "risk")
-        ledger.record_view("clinic", "plan-1", "risk")
-        ledger.record_view("clinic", "plan-1", "dry-run")
-        assert ledger.verify().records == 2
-        assert ledger.viewed("clinic", "plan-1")
-        assert not ledger.viewed("clinic", "plan-2")
-        assert not ledger.viewed("other", "plan-1")
-        assert ledger.account("clinic") is None  # looking opens no account
-        assert ledger.reserve("clinic", decide_on("0.1")).viewed
-        assert not ledger.reserve(
-            "clinic", decide_on("0.1", request=make_request("request-2", plan_digest="plan-2"))
-        ).viewed
-        known = Reservation(
-            request=make_request("request-3", plan_digest="plan-3"), charge=Charge(Decimal("0.1")), viewed=True
-        )
-        assert ledger.reserve("clinic", lambda _: known).viewed
+def test_views_are_remembered_and_recorded_with_the_charge(ledger: Ledger) -> None:
+    assert not ledger.viewed("clinic", "plan-1")
+    ledger.record_view("clinic", "plan-1", "risk")
+    ledger.record_view("clinic", "plan-1", "risk")
+    ledger.record_view("clinic", "plan-1", "dry-run")
+    assert ledger.verify().records == 2
+    assert ledger.viewed("clinic", "plan-1")
+    assert not ledger.viewed("clinic", "plan-2")
+    assert not ledger.viewed("other", "plan-1")
+    assert ledger.account("clinic") is None  # looking opens no account
+    assert ledger.reserve("clinic", decide_on("0.1")).viewed
+    assert not ledger.reserve(
+        "clinic", decide_on("0.1", request=make_request("request-2", plan_digest="plan-2"))
+    ).viewed
+    known = Reservation(
+        request=make_request("request-3", plan_digest="plan-3"), charge=Charge(Decimal("0.1")), viewed=True
+    )
+    assert ledger.reserve("clinic", lambda _: known).viewed
 
 
 def test_changed_data_never_open_a_fresh_account(target: str) -> None:
@@ -249,64 +184,27 @@ def test_changed_data_never_open_a_fresh_account(target: str) -> None:
                 ledger.reserve("clinic", decide_always(reservation))
 
 
-def test_datasets_are_told_apart(target: str) -> None:
+def test_datasets_are_told_apart(ledger: Ledger) -> None:
     names = ["clinic", "Clinic", "clinic ", "Kliník", "a'b\"c;--"]
-    with Ledger.open(target) as ledger:
-        for name in names:
-            ledger.reserve(name, open_with(f"data of {name}"))
-        assert ledger.datasets() == tuple(names)
-        assert all(len(account.entries) == 1 for account in ledger.accounts())
+    for name in names:
+        ledger.reserve(name, open_with(f"data of {name}", epsilon="0.9"))
+    assert ledger.datasets() == tuple(names)
+    assert all(len(account.entries) == 1 for account in ledger.accounts())
 
 
-def open_with(source: str, epsilon: str = "0.9") -> Callable[[AccountSummary | None], Reservation]:
-    """Open an account on these data, or continue one with them."""
-
-    def decide(account: AccountSummary | None) -> Reservation:
-        request = make_request(source_digest=source)
-        agreed = Continuation(schema_digest=SCHEMA, source_digest=source)
-        charge = Charge(Decimal(epsilon))
-        if account is None:
-            return Reservation(request=request, charge=charge, opening=make_opening(source_digest=source))
-        return Reservation(request=request, charge=charge, continuation=agreed)
-
-    return decide
-
-
-def identified(
-    source: str, *identities: str, apart: tuple[str, ...] = ()
-) -> Callable[[AccountSummary | None], Reservation]:
+def open_with(source: str, *identities: str, epsilon: str = "0.1") -> Callable[[AccountSummary | None], Reservation]:
     """Open an account on these data, or continue one with them, knowing which stored data they are."""
 
     def decide(account: AccountSummary | None) -> Reservation:
-        request, charge, found = make_request(source_digest=source), Charge(Decimal("0.1")), frozenset(identities)
+        request, charge = make_request(source_digest=source), Charge(Decimal(epsilon))
+        found: dict[str, Any] = {"identities": frozenset(identities)} if identities else {}
         if account is None:
-            opening = make_opening(source_digest=source, identities=found, apart=apart)
+            opening = make_opening(source_digest=source, **found)
             return Reservation(request=request, charge=charge, opening=opening)
-        agreed = Continuation(schema_digest=SCHEMA, source_digest=source, identities=found)
+        agreed = Continuation(schema_digest=SCHEMA, source_digest=source, **found)
         return Reservation(request=request, charge=charge, continuation=agreed)
 
     return decide
-
-
-def test_stored_data_that_two_accounts_share_are_refused(target: str) -> None:
-    with Ledger.open(target) as ledger:
-        ledger.reserve("clinic", identified("may", "bytes:1", "bytes:2"))
-        ledger.reserve("clinic", identified("june", "bytes:3"))
-        ledger.reserve("other", identified("elsewhere", "bytes:9"))
-        before = ledger.verify()
-        for name in ("copy", "other"):
-            for shared in ("bytes:1", "bytes:2", "bytes:3"):
-                with pytest.raises(LedgerError, match=r"account 'clinic' in.*account = .clinic. in"):
-                    ledger.reserve(name, identified("read otherwise", "bytes:7", shared))
-                with pytest.raises(LedgerError, match="or some of them do"):
-                    ledger.check_holder(name, "read otherwise", frozenset({shared}))
-        with pytest.raises(LedgerError, match="declares public holds people whom the account 'clinic' protects"):
-            ledger.check_holder("clinic", "may", public=frozenset({"bytes:2"}))
-        assert ledger.verify() == before
-        account = known(ledger.account("clinic"))
-        assert account.identities == {"bytes:1", "bytes:2", "bytes:3"}
-        assert account.identified == {(SCHEMA, "may"), (SCHEMA, "june")}
-        ledger.reserve("copy", identified("read otherwise", "bytes:7"))
 
 
 def test_data_are_identified_once(target: str) -> None:
@@ -324,115 +222,130 @@ def test_data_are_identified_once(target: str) -> None:
         assert (account.identities, account.overlaps) == ({"bytes:1"}, ())
 
 
-def test_the_same_data_have_one_account(target: str) -> None:
+@pytest.mark.parametrize(
+    ("known_as", "copies", "words"),
+    [
+        ([(), (), ()], [("may",), ("june",)], "same data have the account 'clinic'"),
+        (
+            [("bytes:1", "bytes:2"), ("bytes:3",), ("bytes:9",)],
+            [("read otherwise", "bytes:7", shared) for shared in ("bytes:1", "bytes:2", "bytes:3")],
+            "or some of them do",
+        ),
+    ],
+    ids=["by their digest", "by what is stored"],
+)
+def test_the_same_data_have_one_account(
+    ledger: Ledger, known_as: list[tuple[str, ...]], copies: list[tuple[str, ...]], words: str
+) -> None:
     """Neither opened nor continued under another name, nor after the first account went on with newer data."""
-    with Ledger.open(target) as ledger:
-        ledger.reserve("clinic", open_with("may", "0.1"))
-        ledger.reserve("clinic", open_with("june", "0.1"))
-        ledger.reserve("other", open_with("elsewhere", "0.1"))
-        before = ledger.verify()
-        for name in ("copy", "other"):
-            for source in ("may", "june"):
-                with pytest.raises(LedgerError, match=r"account 'clinic' in.*account = .clinic. in"):
-                    ledger.reserve(name, open_with(source, "0.1"))
-                with pytest.raises(LedgerError, match="same data have the account 'clinic'"):
-                    ledger.check_holder(name, source)
-        assert ledger.verify() == before
-        ledger.check_holder("clinic", "may")
-        ledger.check_holder("copy", "july")
-        ledger.reserve("clinic", open_with("may", "0.1"))  # its own data again
+    for name, source, found in zip(("clinic", "clinic", "other"), ("may", "june", "elsewhere"), known_as, strict=True):
+        ledger.reserve(name, open_with(source, *found))
+    before = ledger.verify()
+    for name, (source, *shared) in product(("copy", "other"), copies):
+        with pytest.raises(LedgerError, match=r"account 'clinic' in.*account = .clinic. in"):
+            ledger.reserve(name, open_with(source, *shared))
+        with pytest.raises(LedgerError, match=words):
+            ledger.check_holder(name, source, frozenset(shared))
+    if known_as[0]:
+        with pytest.raises(LedgerError, match="declares public holds people whom the account 'clinic' protects"):
+            ledger.check_holder("clinic", "may", public=frozenset({"bytes:2"}))
+        account = known(ledger.account("clinic"))
+        assert account.identities == {"bytes:1", "bytes:2", "bytes:3"}
+        assert account.identified == {(SCHEMA, "may"), (SCHEMA, "june")}
+    assert ledger.verify() == before
+    ledger.check_holder("clinic", "may")
+    ledger.check_holder("copy", "july")
+    ledger.reserve("clinic", open_with("may"))  # its own data again
 
 
 # ---------------------------------------------------------------- refused
 
 
-def refuse(account: AccountSummary | None) -> Reservation:
-    raise RuntimeError("decided against it")
-
-
-def test_nothing_is_written_when_the_decision_raises(target: str) -> None:
-    with Ledger.open(target) as ledger:
-        with pytest.raises(RuntimeError, match="decided against it"):
-            ledger.reserve("clinic", refuse)
-        with pytest.raises(KeyboardInterrupt):
-            ledger.reserve("clinic", lambda _: (_ for _ in ()).throw(KeyboardInterrupt))
-        assert ledger.verify().records == 0
-        ledger.reserve("clinic", decide_on("0.1"))  # and the lock is free
+@pytest.mark.parametrize("error", [RuntimeError("decided against it"), KeyboardInterrupt()])
+def test_nothing_is_written_when_the_decision_raises(ledger: Ledger, error: BaseException) -> None:
+    with pytest.raises(type(error)):
+        ledger.reserve("clinic", Mock(side_effect=error))
+    assert ledger.verify().records == 0
+    ledger.reserve("clinic", decide_on("0.1"))  # and the lock is free
 
 
 @pytest.mark.parametrize(
-    ("reservation", "message"),
+    ("asked", "charge", "status", "message"),
     [
-        (lambda: Reservation(request=make_request(), charge=Charge(Decimal("0.8"))), "does not admit"),
-        (
-            lambda: Reservation(request=make_request(), charge=Charge(Decimal("0.1"), delta=Decimal("2e-6"))),
-            "does not admit",
-        ),
-        (lambda: Reservation(request=make_request(), charge=Charge(Decimal("0.6"))), "does not admit"),
-        (lambda: Reservation(request=make_request(algorithm="find"), charge=Charge(Decimal("0.1"))), "one algorithm"),
-        (
-            lambda: Reservation(request=make_request(schema_digest="other"), charge=Charge(Decimal("0.1"))),
-            "continued=True",
-        ),
-        (lambda: Reservation(request=make_request(), charge=Charge(Decimal(0))), "larger than 0"),
-        (lambda: Reservation(request=make_request(), charge=Charge(Decimal(1)), status="denied"), "nothing but"),
-        (
-            lambda: Reservation(request=make_request(settings={"rows": [1]}), charge=Charge(Decimal("0.1"))),
-            "never lists",
-        ),
-        (lambda: Reservation(request=make_request(analyst="\udcff"), charge=Charge(Decimal("0.1"))), "valid text"),
+        ({}, ("0.8",), "reserved", "does not admit"),
+        ({}, ("0.1", "0", "2e-6"), "reserved", "does not admit"),
+        ({}, ("0.6",), "reserved", "does not admit"),
+        ({"algorithm": "find"}, ("0.1",), "reserved", "one algorithm"),
+        ({"schema_digest": "other"}, ("0.1",), "reserved", "continued=True"),
+        ({}, ("0",), "reserved", "larger than 0"),
+        ({}, ("1",), "denied", "nothing but"),
+        ({"settings": {"rows": [1]}}, ("0.1",), "reserved", "never lists"),
+        ({"analyst": "\udcff"}, ("0.1",), "reserved", "valid text"),
     ],
 )
-def test_the_ledger_itself_refuses(tmp_path: Path, reservation: Callable[[], Reservation], message: str) -> None:
-    with Ledger.open(tmp_path / "ledger.db") as ledger:
-        opening = make_opening("budget:1", max_epsilon=Decimal("0.5"))
+def test_the_ledger_itself_refuses(
+    ledger: Ledger, asked: dict[str, Any], charge: tuple[str, ...], status: Any, message: str
+) -> None:
+    first = Charge(Decimal("0.3"))
+    opening = make_opening("budget:1", max_epsilon=Decimal("0.5"))
+    ledger.reserve("clinic", decide_always(Reservation(request=make_request(), charge=first, opening=opening)))
+    with pytest.raises(LedgerError, match=message):
         ledger.reserve(
-            "clinic", lambda _: Reservation(request=make_request(), charge=Charge(Decimal("0.3")), opening=opening)
+            "clinic",
+            lambda _: Reservation(request=make_request(**asked), charge=Charge(*map(Decimal, charge)), status=status),
         )
-        with pytest.raises(LedgerError, match=message):
-            ledger.reserve("clinic", lambda _: reservation())
-        assert ledger.verify().records == 2
+    assert ledger.verify().records == 2
 
 
-def test_an_account_must_be_opened_first(target: str) -> None:
-    with Ledger.open(target) as ledger:
-        with pytest.raises(LedgerError, match="policy="):
-            ledger.reserve("clinic", lambda _: Reservation(request=make_request(), charge=Charge(Decimal("0.1"))))
-        continuation = Continuation(schema_digest=SCHEMA, source_digest=SOURCE)
-        with pytest.raises(LedgerError, match="no account"):
-            ledger.reserve(
-                "clinic",
-                lambda _: Reservation(request=make_request(), charge=Charge(Decimal("0.1")), continuation=continuation),
-            )
-        assert ledger.verify().records == 0
+def test_an_account_must_be_opened_first(ledger: Ledger) -> None:
+    continuation = Continuation(schema_digest=SCHEMA, source_digest=SOURCE)
+    for given, words in ((None, "policy="), (continuation, "no account")):
+        reservation = Reservation(request=make_request(), charge=Charge(Decimal("0.1")), continuation=given)
+        with pytest.raises(LedgerError, match=words):
+            ledger.reserve("clinic", decide_always(reservation))
+    assert ledger.verify().records == 0
 
 
-def test_an_entry_is_settled_once_and_properly(target: str) -> None:
-    with Ledger.open(target) as ledger:
-        entry = ledger.reserve("clinic", decide_on("0.1"))
-        with pytest.raises(LedgerError, match="no entry"):
-            ledger.settle("unknown", status="denied")
-        with pytest.raises(LedgerError, match="has an answer"):
-            ledger.settle(entry.id, status="released")
-        with pytest.raises(LedgerError, match="same columns"):
-            ledger.settle(entry.id, status="released", answer=[{"a": 1}, {"b": 1}])
-        with pytest.raises(LedgerError, match="finite numbers"):
-            ledger.settle(entry.id, status="released", answer=[{"a": float("nan")}])
-        ledger.settle(entry.id, status="released", answer=[])
-        for status in ("released", "denied"):
-            with pytest.raises(LedgerError, match="settled once"):
-                ledger.settle(entry.id, status=status, answer=[] if status == "released" else None)
-        assert ledger.verify().records == 3
+def test_an_entry_is_settled_once_and_properly(ledger: Ledger) -> None:
+    entry = ledger.reserve("clinic", decide_on("0.1"))
+    wrong: list[tuple[str, dict[str, Any]]] = [
+        ("no measured numbers", {"status": "denied", "measured": [[Fraction(1)]]}),
+        ("has an answer", {"status": "released"}),
+        ("same columns", {"status": "released", "answer": [{"a": 1}, {"b": 1}]}),
+        ("finite numbers", {"status": "released", "answer": [{"a": float("nan")}]}),
+    ]
+    for words, given in wrong:
+        with pytest.raises(LedgerError, match=words):
+            ledger.settle(entry.id, **given)
+    with pytest.raises(LedgerError, match="no entry"):
+        ledger.settle("unknown", status="denied")
+    ledger.settle(entry.id, status="released", answer=[])
+    again: list[dict[str, Any]] = [{"status": "released", "answer": []}, {"status": "denied"}]
+    for given in again:
+        with pytest.raises(LedgerError, match="settled once"):
+            ledger.settle(entry.id, **given)
+    assert ledger.verify().records == 3
 
 
 @pytest.mark.parametrize("name", ["", "a\nb", "a\0b", "\udcff"])
-def test_names_that_no_database_compares_alike_are_refused(tmp_path: Path, name: str) -> None:
-    with Ledger.open(tmp_path / "ledger.db") as ledger, pytest.raises(LedgerError, match="dataset's name"):
+def test_names_that_no_database_compares_alike_are_refused(ledger: Ledger, name: str) -> None:
+    with pytest.raises(LedgerError, match="dataset's name"):
         ledger.reserve(name, decide_on("0.1"))
 
 
-def test_values_show_no_private_numbers(tmp_path: Path) -> None:
+def test_values_show_no_private_numbers(ledger: Ledger) -> None:
     """An ε of algorithm 1, and the reading it adds to, are private: no repr shows them."""
-    with Ledger.open(tmp_path / "ledger.db") as ledger:
-        entry = ledger.reserve("clinic", decide_on("0.777", request=make_request(algorithm="find")))
-        assert "0.777" not in f"{entry!r} {ledger.account('clinic')!r} {ledger!r}"
+    entry = ledger.reserve("clinic", decide_on("0.777", request=make_request(algorithm="find")))
+    assert "0.777" not in f"{entry!r} {ledger.account('clinic')!r} {ledger!r}"
+
+
+def test_looks_are_told_apart_by_whom_they_were_for(ledger: Ledger) -> None:
+    for _ in range(2):
+        ledger.record_view("clinic", "measured-1", "risk", analyst="anna")
+    assert ledger.verify().records == 1
+    assert ledger.viewed("clinic", "plan-1", "measured-1")
+    assert ledger.may_tell_look("clinic", "measured-1", analyst="anna")
+    assert not ledger.may_tell_look("clinic", "measured-1", analyst="eve")
+    assert not ledger.may_tell_look("clinic", "measured-1", analyst=None)
+    ledger.record_view("clinic", "measured-1", "risk")
+    assert ledger.may_tell_look("clinic", "measured-1", analyst="eve")

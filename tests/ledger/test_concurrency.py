@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import itertools
-import json
-import subprocess
 import threading
 import time
-from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
 from decimal import Decimal
 from typing import Any
 
@@ -22,97 +20,40 @@ from tests.ledger.processes import run_releases, start_program
 from tests.ledger.release_worker import EPSILON
 from tests.waiting import LONGEST_WAIT, wait_until
 
-Worker = Callable[..., subprocess.CompletedProcess[str]]
+
+def test_threads_share_a_ledger(ledger: Ledger) -> None:
+    with ThreadPoolExecutor(4) as threads:
+        list(threads.map(lambda _: [ledger.reserve("clinic", decide_on("0.01")) for _ in range(3)], range(4)))
+    assert known(ledger.account("clinic")).reading.epsilon == Decimal("0.12")
 
 
-def crowd(run_worker: Worker, target: str, processes: int, each: int, epsilon: str) -> None:
-    """All at once on a ledger that does not exist yet, against a budget of 1."""
-    result = run_worker("crowd", target, str(processes), str(each), epsilon)
-    assert result.returncode == 0, result.stderr
-    outcomes = json.loads(result.stdout)
-    assert len(outcomes) == processes * each
-    granted = [outcome for outcome in outcomes if outcome["granted"] is not None]
-    affordable = int(Decimal(1) / Decimal(epsilon))
-
-    assert len(granted) == min(affordable, processes * each)
-    seen = [Decimal(outcome["seen"]) for outcome in granted]
-    assert sorted(seen) == [Decimal(epsilon) * step for step in range(len(granted))]  # no reading was used twice
-    full = Decimal(epsilon) * affordable
-    assert all(Decimal(outcome["seen"]) == full for outcome in outcomes if outcome["granted"] is None)
-
-    with Ledger.open(target, create=False) as ledger:
-        assert ledger.verify().intact
-        account = ledger.account("clinic")
-    assert account is not None
-    assert {entry.id for entry in account.entries} == {outcome["granted"] for outcome in granted}
-    assert {entry.status for entry in account.entries} == {"released"}
-    assert account.reading.epsilon == Decimal(epsilon) * len(granted)
-    steps = itertools.pairwise([Decimal(0), *(entry.reading for entry in account.entries)])
-    assert all(after - before == Decimal(epsilon) for before, after in steps)
-
-
-def test_32_processes_share_a_budget(target: str, run_worker: Worker) -> None:
-    crowd(run_worker, target, processes=32, each=2, epsilon="0.1")
-
-
-@pytest.mark.long
-def test_32_processes_share_a_budget_many_times(target: str, run_worker: Worker) -> None:
-    crowd(run_worker, target, processes=32, each=20, epsilon="0.002")
-
-
-def test_threads_share_a_ledger(target: str) -> None:
-    failures: list[BaseException] = []
-    with Ledger.open(target) as ledger:
-
-        def spend() -> None:
-            try:
-                for _ in range(3):
-                    ledger.reserve("clinic", decide_on("0.01"))
-            except BaseException as error:  # noqa: BLE001
-                failures.append(error)
-
-        threads = [threading.Thread(target=spend) for _ in range(4)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        assert failures == []
-        assert known(ledger.account("clinic")).reading.epsilon == Decimal("0.12")
-
-
-def test_nobody_decides_while_another_does(target: str) -> None:
+def test_nobody_decides_while_another_does(ledger: Ledger) -> None:
     """A second request that comes while the first is being decided gets to see what the first has spent."""
     seen: list[Decimal] = []
-    refused: list[str] = []
     asking = threading.Event()
-    with Ledger.open(target) as ledger:
 
-        def decide_second(account: AccountSummary | None) -> Reservation:
-            assert account is not None
-            seen.append(account.reading.epsilon)
-            return Reservation(request=make_request(), charge=Charge(Decimal("0.4")))
+    def decide_second(account: AccountSummary | None) -> Reservation:
+        seen.append(known(account).reading.epsilon)
+        return Reservation(request=make_request(), charge=Charge(Decimal("0.4")))
 
-        def ask_second() -> None:
-            asking.set()
-            try:
-                ledger.reserve("clinic", decide_second)  # it forgets to ask the policy: the ledger does not
-            except LedgerError as error:
-                refused.append(str(error))
+    def ask_second() -> None:
+        asking.set()
+        with pytest.raises(LedgerError, match="does not admit"):  # it forgot to ask the policy: the ledger does not
+            ledger.reserve("clinic", decide_second)
 
-        second = threading.Thread(target=ask_second)
+    with ThreadPoolExecutor(1) as thread:
 
         def decide_first(account: AccountSummary | None) -> Reservation:
-            second.start()
+            running.append(thread.submit(ask_second))
             wait_until(asking.is_set, "the second asks")
             time.sleep(0.2)  # time enough to be decided, if nothing kept it from that
             assert seen == []
             return decide_on("0.4", "paper")(account)
 
+        running: list[Future[None]] = []
         ledger.reserve("clinic", decide_first)
-        second.join()
-        assert seen == [Decimal("0.4")]
-        assert len(refused) == 1
-        assert "does not admit" in refused[0]
+        running[0].result()
+    assert seen == [Decimal("0.4")]
 
 
 def test_a_busy_ledger_ends_in_a_clear_error(target: str) -> None:
@@ -137,7 +78,7 @@ def test_a_busy_ledger_ends_in_a_clear_error(target: str) -> None:
 # ---------------------------------------------------------------- whole releases
 
 
-PROCESSES = 16  # as many again take part in test_concurrency.py, where each does less
+PROCESSES = 16
 
 
 def crowd_releases(target: str, each: int, policy: str) -> tuple[list[dict[str, Any]], Account]:
@@ -158,7 +99,8 @@ def crowd_releases(target: str, each: int, policy: str) -> tuple[list[dict[str, 
     return outcomes, account
 
 
-def share_a_budget(target: str, each: int, budget: str) -> None:
+@pytest.mark.parametrize(("each", "budget"), [(1, "1.1"), pytest.param(20, "30.1", marks=pytest.mark.long)])
+def test_16_processes_share_a_budget(target: str, each: int, budget: str) -> None:
     outcomes, account = crowd_releases(target, each, f"budget:{budget}")
     granted = [entry for entry in account.entries if entry.status == "released"]
     assert len(granted) == min(int(Decimal(budget) / Decimal(str(EPSILON))), PROCESSES * each)
@@ -166,7 +108,8 @@ def share_a_budget(target: str, each: int, budget: str) -> None:
     assert len(outcomes) > len(granted)  # some were denied, at no charge
 
 
-def climb_by_the_papers_rule(target: str, each: int) -> None:
+@pytest.mark.parametrize("each", [1, pytest.param(20, marks=pytest.mark.long)])
+def test_16_processes_climb_by_the_papers_rule(target: str, each: int) -> None:
     outcomes, account = crowd_releases(target, each, "paper")
     readings = [Decimal(0), *(entry.reading for entry in account.entries)]
     asked = {outcome["entry"]: Decimal(str(outcome["epsilon"])) for outcome in outcomes}
@@ -175,21 +118,3 @@ def climb_by_the_papers_rule(target: str, each: int) -> None:
     granted = [entry for entry in account.entries if entry.status == "released"]
     assert 1 <= len(granted) <= 13
     assert account.reading.epsilon == sum(asked[entry.id] for entry in granted)
-
-
-def test_16_processes_share_a_budget(target: str) -> None:
-    share_a_budget(target, each=1, budget="1.1")
-
-
-def test_16_processes_climb_by_the_papers_rule(target: str) -> None:
-    climb_by_the_papers_rule(target, each=1)
-
-
-@pytest.mark.long
-def test_16_processes_share_a_budget_many_times(target: str) -> None:
-    share_a_budget(target, each=20, budget="30.1")
-
-
-@pytest.mark.long
-def test_16_processes_climb_by_the_papers_rule_many_times(target: str) -> None:
-    climb_by_the_papers_rule(target, each=20)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import random
 import shutil
 import signal
@@ -23,8 +22,8 @@ from dosimeter.errors import DatasetStopped
 from dosimeter.ledger import Ledger, Verification
 from dosimeter.mechanisms.zcdp import exact_zcdp_epsilon
 from tests.known import known
-from tests.ledger.ledger_worker import NOBODY, decide_on
-from tests.ledger.processes import run_releases, start_program
+from tests.ledger.ledger_worker import decide_on
+from tests.ledger.processes import hand_over, run_releases, start_program
 from tests.ledger.release_worker import EPSILON, OTHERS, QUERY, STEPS, name_dataset, open_table
 from tests.waiting import wait_until
 
@@ -127,22 +126,14 @@ def kill_in_the_middle(target: str, outbox: Path, after: float) -> None:
     assert process.returncode == -signal.SIGKILL, errors
 
 
-def kill_often(target: str, outbox: Path, times: int) -> None:
-    moments = random.Random(20261115)
+@pytest.mark.parametrize("times", [4, pytest.param(100, marks=pytest.mark.long)])
+def test_killed_at_random_instants(target: str, tmp_path: Path, times: int) -> None:
+    moments, outbox = random.Random(20261115), tmp_path / "outbox"
     for _ in range(times):
         kill_in_the_middle(target, outbox, moments.uniform(0, 0.05))
         statuses = check_ledger_options(target, outbox)
     assert len(statuses) >= times
     assert statuses.count("reserved") <= times
-
-
-def test_killed_at_random_instants(target: str, tmp_path: Path) -> None:
-    kill_often(target, tmp_path / "outbox", 4)
-
-
-@pytest.mark.long
-def test_killed_at_many_random_instants(target: str, tmp_path: Path) -> None:
-    kill_often(target, tmp_path / "outbox", 100)
 
 
 def leave_half_a_commit(directory: Path) -> tuple[Path, Verification]:
@@ -182,11 +173,7 @@ def test_half_a_commit_is_undone(tmp_path: Path) -> None:
 
 def test_half_a_commit_that_may_not_be_undone_is_explained(open_directory: Path, run_worker: Worker) -> None:
     half, before = leave_half_a_commit(open_directory)
-    as_nobody: tuple[str, ...] = ()
-    if os.geteuid() == 0:
-        for item in (open_directory, *open_directory.iterdir()):
-            os.chown(item, NOBODY, NOBODY)
-        as_nobody = (str(NOBODY),)
+    as_nobody = hand_over(open_directory, *open_directory.iterdir())
     half.chmod(0o400)
     open_directory.chmod(0o500)
     refused = run_worker("try", str(half), "show", *as_nobody)
@@ -288,19 +275,17 @@ def check_what_is_shown(target: str, repeats: int, capsys: pytest.CaptureFixture
     assert "".join(text.split()).count("waskilledbeforeithadfinished") == lefts.count("killed")
 
 
-def test_killed_at_every_step_of_a_release(target: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    kill_everywhere(target, tmp_path / "outbox", 1)
-    check_what_is_shown(target, 1, capsys)
-    ask_again_everywhere(target, 1)
+@pytest.mark.parametrize("repeats", [1, pytest.param(20, marks=pytest.mark.long)])
+def test_killed_at_every_step_of_a_release(
+    target: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], repeats: int
+) -> None:
+    kill_everywhere(target, tmp_path / "outbox", repeats)
+    check_what_is_shown(target, repeats, capsys)
+    ask_again_everywhere(target, repeats)
 
 
-@pytest.mark.long
-def test_killed_at_every_step_many_times(target: str, tmp_path: Path) -> None:
-    kill_everywhere(target, tmp_path / "outbox", 20)
-    ask_again_everywhere(target, 20)
-
-
-def interrupt_everywhere(target: str, times: int) -> None:
+@pytest.mark.parametrize("times", [25, pytest.param(1000, marks=pytest.mark.long)])
+def test_interrupted_at_moments_of_every_part(target: str, times: int) -> None:
     """An interrupt ends quietly at any moment: nothing is charged, or the charge is named; and nothing is stopped."""
     (_, first, _), *outcomes = run_releases("interrupt", target, str(times))
     assert first == "released"
@@ -322,12 +307,3 @@ def interrupt_everywhere(target: str, times: int) -> None:
                 answer = table.release(sql, ledger=ledger, epsilon=EPSILON)
                 assert (answer.entry, answer.status) == (entries[sql].id, "released")
         assert known(ledger.account("turns")).reading == account.reading
-
-
-def test_interrupted_at_moments_of_every_part(target: str) -> None:
-    interrupt_everywhere(target, 25)
-
-
-@pytest.mark.long
-def test_interrupted_at_many_moments(target: str) -> None:
-    interrupt_everywhere(target, 1000)

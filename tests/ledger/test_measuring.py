@@ -18,8 +18,8 @@ from dosimeter.ledger.backends import choose_backend
 from dosimeter.ledger.checked_chain import MOST_FOLLOWING
 from dosimeter.ledger.store import Transaction
 from tests.known import known
-from tests.ledger.ledger_worker import NOBODY, decide_on, measure
-from tests.ledger.processes import start_program
+from tests.ledger.ledger_worker import decide_on, measure
+from tests.ledger.processes import hand_over, start_program
 from tests.ledger.raw_records import export_records
 
 
@@ -48,54 +48,49 @@ def list_locks(target: str) -> list[Path]:
 # ---------------------------------------------------------------- who lives, and who died
 
 
-def test_a_measurement_that_runs_elsewhere_is_no_incident_and_a_killed_one_is(target: str) -> None:
-    with Ledger.open(target) as ledger:
-        ledger.reserve("clinic", decide_on("0.1"))
-        with measure_elsewhere(target), measure_elsewhere(target, "other"):
-            for _ in range(2):
-                assert ledger.stopped("clinic") is None
-                ledger.stop_killed("clinic")
-                assert ledger.stopped_datasets() == ()
-            kill_one(target)  # a third
-            incident = known(ledger.stopped("clinic"))
-            assert (incident.kind, incident.request_digest) == ("killed", "request-1")
-            assert [each.dataset for each in ledger.stopped_datasets()] == ["clinic"]
-            summary, account = known(ledger.summary("clinic")), known(ledger.account("clinic"))
-            assert summary.stopped == account.stopped == incident
-            assert [record["kind"] for record in export_records(ledger)].count(
-                "stop"
-            ) == 0  # seen, and not recorded yet
-            with pytest.raises(DatasetStopped):
-                ledger.reserve("clinic", decide_on("0.1"))
-            ledger.stop_killed("clinic")
-            ledger.stop_killed("clinic")
-            assert [record["kind"] for record in export_records(ledger)].count("stop") == 1
-            assert len(ledger.incidents("clinic")) == 1  # not for those that still run
-            cleared = ledger.clear("clinic", by="Carol", reason="the machine was short of memory")
-            assert (cleared.kind, cleared.cleared_by) == ("killed", "Carol")
+def test_a_measurement_that_runs_elsewhere_is_no_incident_and_a_killed_one_is(target: str, ledger: Ledger) -> None:
+    ledger.reserve("clinic", decide_on("0.1"))
+    with measure_elsewhere(target), measure_elsewhere(target, "other"):
+        for _ in range(2):
             assert ledger.stopped("clinic") is None
-        assert len(ledger.stopped_datasets()) == 2  # the other two were killed at the end of the block
-        assert ledger.verify().intact
-
-
-def test_an_incident_that_nobody_recorded_can_be_cleared(target: str) -> None:
-    with Ledger.open(target) as ledger:
-        kill_one(target)
-        ledger.clear("clinic", by="Carol", reason="r")
-        assert [record["kind"] for record in export_records(ledger)] == ["measure", "stop", "clear"]
+            ledger.stop_killed("clinic")
+            assert ledger.stopped_datasets() == ()
+        kill_one(target)  # a third
+        incident = known(ledger.stopped("clinic"))
+        assert (incident.kind, incident.request_digest) == ("killed", "request-1")
+        assert [each.dataset for each in ledger.stopped_datasets()] == ["clinic"]
+        summary, account = known(ledger.summary("clinic")), known(ledger.account("clinic"))
+        assert summary.stopped == account.stopped == incident
+        assert [record["kind"] for record in export_records(ledger)].count("stop") == 0  # seen, and not recorded yet
+        with pytest.raises(DatasetStopped):
+            ledger.reserve("clinic", decide_on("0.1"))
+        ledger.stop_killed("clinic")
+        ledger.stop_killed("clinic")
+        assert [record["kind"] for record in export_records(ledger)].count("stop") == 1
+        assert len(ledger.incidents("clinic")) == 1  # not for those that still run
+        cleared = ledger.clear("clinic", by="Carol", reason="the machine was short of memory")
+        assert (cleared.kind, cleared.cleared_by) == ("killed", "Carol")
         assert ledger.stopped("clinic") is None
-        assert list_locks(target) == []
-        with pytest.raises(LedgerError, match="not stopped"):
-            ledger.clear("clinic", by="Carol", reason="again")
+    assert len(ledger.stopped_datasets()) == 2  # the other two were killed at the end of the block
+    assert ledger.verify().intact
 
 
-def test_another_name_does_not_get_round_a_killed_measurement(target: str) -> None:
-    with Ledger.open(target) as ledger:
-        kill_one(target)
-        for data in (frozenset({"data-1"}), frozenset({"data-1", "data-2"})):
-            with pytest.raises(DatasetStopped, match="clinic is stopped"):
-                ledger.check_holder("renamed", "source-9", data)
-        ledger.check_holder("renamed", "source-9", frozenset({"data-2"}))
+def test_an_incident_that_nobody_recorded_can_be_cleared(target: str, ledger: Ledger) -> None:
+    kill_one(target)
+    ledger.clear("clinic", by="Carol", reason="r")
+    assert [record["kind"] for record in export_records(ledger)] == ["measure", "stop", "clear"]
+    assert ledger.stopped("clinic") is None
+    assert list_locks(target) == []
+    with pytest.raises(LedgerError, match="not stopped"):
+        ledger.clear("clinic", by="Carol", reason="again")
+
+
+def test_another_name_does_not_get_round_a_killed_measurement(target: str, ledger: Ledger) -> None:
+    kill_one(target)
+    for data in (frozenset({"data-1"}), frozenset({"data-1", "data-2"})):
+        with pytest.raises(DatasetStopped, match="clinic is stopped"):
+            ledger.check_holder("renamed", "source-9", data)
+    ledger.check_holder("renamed", "source-9", frozenset({"data-2"}))
 
 
 def test_threads_of_one_process_do_not_take_each_other_for_dead(target: str) -> None:
@@ -122,9 +117,9 @@ def test_threads_of_one_process_do_not_take_each_other_for_dead(target: str) -> 
     assert list_locks(target) == []
 
 
-def test_an_end_that_is_written_while_somebody_looks_is_seen(target: str) -> None:
+def test_an_end_that_is_written_while_somebody_looks_is_seen(target: str, ledger: Ledger) -> None:
     """The records are read first, the lock is looked at later: what ended in between did not die."""
-    with Ledger.open(target) as ledger, Ledger.open(target) as other:
+    with Ledger.open(target) as other:
         measuring = measure(other)
         running = measuring.__enter__()
         inner = Transaction.is_locked
@@ -183,48 +178,44 @@ def test_an_interrupt_writes_an_end(target: str, error: BaseException) -> None:
     assert list_locks(target) == []
 
 
-def test_whatever_else_ends_it_is_an_incident(target: str) -> None:
-    with Ledger.open(target) as ledger:
-        with pytest.raises(ZeroDivisionError), measure(ledger):
-            raise ZeroDivisionError
-        assert ledger.stopped("clinic") is not None
+def test_whatever_else_ends_it_is_an_incident(ledger: Ledger) -> None:
+    with pytest.raises(ZeroDivisionError), measure(ledger):
+        raise ZeroDivisionError
+    assert ledger.stopped("clinic") is not None
 
 
-def test_an_incident_that_cannot_be_written_is_not_ended_instead(target: str) -> None:
+def test_an_incident_that_cannot_be_written_is_not_ended_instead(ledger: Ledger) -> None:
     """A full disk just then must not turn a failure that may depend on the data into one that does not."""
-    with Ledger.open(target) as ledger:
-        with (
-            pytest.raises(LedgerError, match="full"),
-            measure(ledger) as measuring,
-            mock.patch.object(Transaction, "append", side_effect=LedgerError("The disk is full.")),
-        ):
-            ledger.stop("clinic", "measuring", software="dosimeter 0", measuring=measuring)
-        assert ledger.stopped("clinic") is not None
-        assert [record["kind"] for record in export_records(ledger)] == ["measure"]
+    with (
+        pytest.raises(LedgerError, match="full"),
+        measure(ledger) as measuring,
+        mock.patch.object(Transaction, "append", side_effect=LedgerError("The disk is full.")),
+    ):
+        ledger.stop("clinic", "measuring", software="dosimeter 0", measuring=measuring)
+    assert ledger.stopped("clinic") is not None
+    assert [record["kind"] for record in export_records(ledger)] == ["measure"]
 
 
-def test_an_interrupt_after_the_charge_names_it(target: str) -> None:
-    with Ledger.open(target) as ledger:
+def test_an_interrupt_after_the_charge_names_it(ledger: Ledger) -> None:
+    def interrupt(*, settled: bool) -> None:
+        with measure(ledger) as measuring:
+            entry = ledger.reserve("clinic", decide_on("0.1"), measuring=measuring)
+            if settled:
+                ledger.settle(entry.id, status="released", answer=[{"n": 1}])
+            raise KeyboardInterrupt
 
-        def interrupt(*, settled: bool) -> None:
-            with measure(ledger) as measuring:
-                entry = ledger.reserve("clinic", decide_on("0.1"), measuring=measuring)
-                if settled:
-                    ledger.settle(entry.id, status="released", answer=[{"n": 1}])
-                raise KeyboardInterrupt
-
-        with pytest.raises(Interrupted, match=r"ε = 0.1 is charged \(entry [0-9a-f]{16}, reserved\)"):
-            interrupt(settled=False)
-        with pytest.raises(Interrupted, match=r"The answer is in the ledger \(entry"):
-            interrupt(settled=True)
-        assert ledger.stopped("clinic") is None
+    with pytest.raises(Interrupted, match=r"ε = 0.1 is charged \(entry [0-9a-f]{16}, reserved\)"):
+        interrupt(settled=False)
+    with pytest.raises(Interrupted, match=r"The answer is in the ledger \(entry"):
+        interrupt(settled=True)
+    assert ledger.stopped("clinic") is None
 
 
 # ---------------------------------------------------------------- the chain
 
 
-def test_open_measurements_stand_in_checkpoints(target: str) -> None:
-    with Ledger.open(target) as ledger, measure(ledger, identities=frozenset({"data-1"})) as measuring:
+def test_open_measurements_stand_in_checkpoints(target: str, ledger: Ledger) -> None:
+    with measure(ledger, identities=frozenset({"data-1"})) as measuring:
         for number in range(2 * MOST_FOLLOWING):
             ledger.record_view("clinic", f"digest-{number}", "risk")
         kinds = [record["kind"] for record in export_records(ledger)]
@@ -251,15 +242,14 @@ def test_a_killed_measurement_is_found_behind_a_checkpoint(target: str) -> None:
         assert ledger.verify().intact
 
 
-def test_an_end_without_a_beginning_is_no_record(target: str) -> None:
-    with Ledger.open(target) as ledger:
-        with measure(ledger) as measuring:
-            ledger.end(measuring)
-            assert ledger.end(measuring) is None
-            ledger.reserve("clinic", decide_on("0.1"))
-            with pytest.raises(LedgerError, match="has ended already"):
-                ledger.reserve("clinic", decide_on("0.1"), measuring=measuring)
-        assert ledger.verify().records == 4
+def test_an_end_without_a_beginning_is_no_record(ledger: Ledger) -> None:
+    with measure(ledger) as measuring:
+        ledger.end(measuring)
+        assert ledger.end(measuring) is None
+        ledger.reserve("clinic", decide_on("0.1"))
+        with pytest.raises(LedgerError, match="has ended already"):
+            ledger.reserve("clinic", decide_on("0.1"), measuring=measuring)
+    assert ledger.verify().records == 4
 
 
 def test_a_ledger_that_may_only_be_read_shows_the_incident(
@@ -271,7 +261,7 @@ def test_a_ledger_that_may_only_be_read_shows_the_incident(
         item.chmod(0o444)
     open_directory.chmod(0o555)
     before = path.read_bytes()
-    as_nobody = (str(NOBODY),) if os.geteuid() == 0 else ()
+    as_nobody = hand_over()
     shown = run_worker("try", str(path), "stopped", *as_nobody)
     assert shown.stdout == "killed ok\n", shown
     refused = run_worker("try", str(path), "measure", *as_nobody)

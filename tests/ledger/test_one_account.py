@@ -9,6 +9,7 @@ from __future__ import annotations
 import gzip
 import os
 import shutil
+from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -89,6 +90,12 @@ def world(tmp_path: Path) -> Path:
         connection.execute("CREATE VIEW nested AS WITH named AS (SELECT * FROM main.early) SELECT * FROM named")
     shutil.copy(tmp_path / "stored.duckdb", tmp_path / "copied.duckdb")
     return tmp_path
+
+
+@pytest.fixture
+def ledger(world: Path) -> Iterator[Ledger]:
+    with Ledger.open(world / "ledger.db") as opened:
+        yield opened
 
 
 def file_ways(world: Path) -> dict[str, Way]:
@@ -199,37 +206,34 @@ def test_labs_by_themselves_are_refused_though_no_query_joined_them(world: Path)
         assert try_release(ledger, ways["plain"], other_people=True) == "released"  # other stored data
 
 
-def test_other_people_have_accounts_of_their_own(world: Path) -> None:
+def test_other_people_have_accounts_of_their_own(ledger: Ledger, world: Path) -> None:
     ways: list[Way] = [
         (world / "visits.csv", visits("a"), {}),
         (world / "others.csv", visits("b"), {}),
         (str(world / "parts" / "p0.csv"), visits("d"), {}),
         (str(world / "parts" / "p1.csv"), visits("e"), {}),
     ]
-    with Ledger.open(world / "ledger.db") as ledger:
-        assert [try_release(ledger, way) for way in ways] == ["released"] * len(ways)
+    assert [try_release(ledger, way) for way in ways] == ["released"] * len(ways)
 
 
-def test_an_account_keeps_what_it_once_held(world: Path) -> None:
+def test_an_account_keeps_what_it_once_held(ledger: Ledger, world: Path) -> None:
     """It went on with other data; the first are still its own."""
-    with Ledger.open(world / "ledger.db") as ledger:
-        with Dataset.open(world / "visits.csv", schema=visits("a")) as dataset:
-            dataset.release("SELECT COUNT(*) FROM a", ledger=ledger, epsilon=0.5, policy="budget:1")
-        with Dataset.open(world / "others.csv", schema=visits("a")) as dataset:
-            dataset.release("SELECT COUNT(*) FROM a", ledger=ledger, epsilon=0.5, continued=True)
-        for way in (file_ways(world)["delimiter"], (world / "others.csv", visits("z"), {"null": "NA"})):
-            assert try_release(ledger, way) == "refused"
-        assert total_spent(ledger) == 1
+    with Dataset.open(world / "visits.csv", schema=visits("a")) as dataset:
+        dataset.release("SELECT COUNT(*) FROM a", ledger=ledger, epsilon=0.5, policy="budget:1")
+    with Dataset.open(world / "others.csv", schema=visits("a")) as dataset:
+        dataset.release("SELECT COUNT(*) FROM a", ledger=ledger, epsilon=0.5, continued=True)
+    for way in (file_ways(world)["delimiter"], (world / "others.csv", visits("z"), {"null": "NA"})):
+        assert try_release(ledger, way) == "refused"
+    assert total_spent(ledger) == 1
 
 
-def test_continuing_with_somebody_elses_data_is_refused(world: Path) -> None:
-    with Ledger.open(world / "ledger.db") as ledger:
-        assert try_release(ledger, (world / "visits.csv", visits("a"), {})) == "released"
-        assert try_release(ledger, (world / "others.csv", visits("b"), {})) == "released"
-        before = ledger.verify()
-        moved = (world / "visits.csv", visits("b"), {"delimiter": ","})
-        assert try_release(ledger, moved, continued=True) == "refused"
-        assert ledger.verify() == before
+def test_continuing_with_somebody_elses_data_is_refused(ledger: Ledger, world: Path) -> None:
+    assert try_release(ledger, (world / "visits.csv", visits("a"), {})) == "released"
+    assert try_release(ledger, (world / "others.csv", visits("b"), {})) == "released"
+    before = ledger.verify()
+    moved = (world / "visits.csv", visits("b"), {"delimiter": ","})
+    assert try_release(ledger, moved, continued=True) == "refused"
+    assert ledger.verify() == before
 
 
 def test_a_view_whose_tables_cannot_be_told_is_of_every_table(world: Path) -> None:
@@ -244,7 +248,7 @@ def test_a_view_whose_tables_cannot_be_told_is_of_every_table(world: Path) -> No
             assert try_release(ledger, (path, facts[second], {"table": second})) == "refused"
 
 
-def test_a_private_table_is_not_declared_public_elsewhere(world: Path) -> None:
+def test_a_private_table_is_not_declared_public_elsewhere(ledger: Ledger, world: Path) -> None:
     """Whoever joins it as public would protect nobody in it."""
     public = {
         "public": True,
@@ -252,14 +256,13 @@ def test_a_private_table_is_not_declared_public_elsewhere(world: Path) -> None:
         "source": str(world / "labs.csv"),
         "columns": LABS["columns"],
     }
-    with Ledger.open(world / "ledger.db") as ledger:
-        assert try_release(ledger, (world / "labs.csv", labs("labs_own"), {})) == "released"
-        with (
-            Dataset.open(world / "visits.csv", schema=visits("a", tables={"labs": public})) as dataset,
-            pytest.raises(LedgerError, match="declares public holds people whom the account 'labs_own' protects"),
-        ):
-            dataset.release("SELECT COUNT(*) FROM a", ledger=ledger, epsilon=1.0, policy="budget:1")
-        assert total_spent(ledger) == 1
+    assert try_release(ledger, (world / "labs.csv", labs("labs_own"), {})) == "released"
+    with (
+        Dataset.open(world / "visits.csv", schema=visits("a", tables={"labs": public})) as dataset,
+        pytest.raises(LedgerError, match="declares public holds people whom the account 'labs_own' protects"),
+    ):
+        dataset.release("SELECT COUNT(*) FROM a", ledger=ledger, epsilon=1.0, policy="budget:1")
+    assert total_spent(ledger) == 1
 
 
 @pytest.mark.parametrize(
@@ -267,7 +270,7 @@ def test_a_private_table_is_not_declared_public_elsewhere(world: Path) -> None:
     [("visits.csv", "a", "hard.csv"), ("stored.duckdb", "visits", "nested"), ("stored.duckdb", "early", "visits")],
 )
 def test_a_private_table_is_not_declared_public_in_its_own_schema(
-    world: Path, source: str, table: str, public: str
+    ledger: Ledger, world: Path, source: str, table: str, public: str
 ) -> None:
     """Not under another name, and not by a view: after the noise its rows would be handed out as they are."""
     path = f"duckdb:{world / source}" if source.endswith("duckdb") else str(world / source)
@@ -278,7 +281,7 @@ def test_a_private_table_is_not_declared_public_in_its_own_schema(
     asked = (
         f"SELECT g.vid, names.pid FROM (SELECT vid, COUNT(*) AS n FROM {table} GROUP BY vid) g JOIN names USING (vid)"
     )
-    with Ledger.open(world / "ledger.db") as ledger, Dataset.open(path, schema=facts, table=table) as dataset:
+    with Dataset.open(path, schema=facts, table=table) as dataset:
         with pytest.raises(SchemaError, match="copy of a private one, or a view over it"):
             dataset.release(asked, ledger=ledger, epsilon=1.0, policy="budget:1")
         assert ledger.account(table) is None
@@ -294,10 +297,10 @@ def test_an_empty_table_holds_nobody(tmp_path: Path) -> None:
         assert dataset.engine.identities() == frozenset()
 
 
-def test_identities_are_found_out_once(world: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_identities_are_found_out_once(ledger: Ledger, world: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """They cost a look at the whole table, so they are asked for when a pair is new, and never again."""
     asked: list[bool] = []
-    with Ledger.open(world / "ledger.db") as ledger, Dataset.open(world / "visits.csv", schema=visits("a")) as dataset:
+    with Dataset.open(world / "visits.csv", schema=visits("a")) as dataset:
         inner = dataset.engine.identities
 
         def count(*, public: bool = False) -> frozenset[str]:
@@ -317,37 +320,34 @@ def test_identities_are_found_out_once(world: Path, monkeypatch: pytest.MonkeyPa
 # ---------------------------------------------------------------- the schema's account
 
 
-def test_schemas_with_one_account_share_one_budget(world: Path) -> None:
+def test_schemas_with_one_account_share_one_budget(ledger: Ledger, world: Path) -> None:
     ways = file_ways(world)
     shared = [
         (source, facts | {"account": "hospital"}, how)
         for source, facts, how in (ways["with labs"], ways["delimiter"], (world / "labs.csv", labs("labs_own"), {}))
     ]
-    with Ledger.open(world / "ledger.db") as ledger:
-        for number, (source, facts, how) in enumerate(shared):
-            facts = clean_table(facts)
-            with Dataset.open(source, schema=facts, **how) as dataset:
-                sql = f"SELECT COUNT(*) FROM {facts['table']}"
-                if number:
-                    with pytest.raises(LedgerError, match="continued=True"):
-                        dataset.release(sql, ledger=ledger, epsilon=0.25)
-                dataset.release(
-                    sql, ledger=ledger, epsilon=0.25, policy="budget:1", continued=bool(number), analyst=f"anna{number}"
-                )
-        assert ledger.datasets() == ("hospital",)
-        for source, facts, how in shared:  # agreed to: no word is needed to go back and forth
-            facts = clean_table(facts)
-            with Dataset.open(source, schema=facts, **how) as dataset:
-                sql = f"SELECT COUNT(*) + 0 AS again FROM {facts['table']}"
-                status = dataset.release(sql, ledger=ledger, epsilon=0.25).status
-                assert status == (
-                    "released" if source == shared[0][0] and how == {} and "tables" in facts else "denied"
-                )
-        assert total_spent(ledger) == 1
-        account = known(ledger.account("hospital"))
-        assert len(account.agreed) == len(account.identified) == 3
-        shown: dict[str, Any] = account.describe()
-        assert [line["by"] for line in shown["continuations"]] == ["anna1", "anna2"]
+    for number, (source, facts, how) in enumerate(shared):
+        facts = clean_table(facts)
+        with Dataset.open(source, schema=facts, **how) as dataset:
+            sql = f"SELECT COUNT(*) FROM {facts['table']}"
+            if number:
+                with pytest.raises(LedgerError, match="continued=True"):
+                    dataset.release(sql, ledger=ledger, epsilon=0.25)
+            dataset.release(
+                sql, ledger=ledger, epsilon=0.25, policy="budget:1", continued=bool(number), analyst=f"anna{number}"
+            )
+    assert ledger.datasets() == ("hospital",)
+    for source, facts, how in shared:  # agreed to: no word is needed to go back and forth
+        facts = clean_table(facts)
+        with Dataset.open(source, schema=facts, **how) as dataset:
+            sql = f"SELECT COUNT(*) + 0 AS again FROM {facts['table']}"
+            status = dataset.release(sql, ledger=ledger, epsilon=0.25).status
+            assert status == ("released" if source == shared[0][0] and how == {} and "tables" in facts else "denied")
+    assert total_spent(ledger) == 1
+    account = known(ledger.account("hospital"))
+    assert len(account.agreed) == len(account.identified) == 3
+    shown: dict[str, Any] = account.describe()
+    assert [line["by"] for line in shown["continuations"]] == ["anna1", "anna2"]
 
 
 def test_the_account_changes_no_digest_and_survives_being_written() -> None:

@@ -1,30 +1,38 @@
-"""The ledger's records: their digests and JSON, kinds that are not known, accidents, and what they tell of the data."""
+"""The ledger's records: digests, JSON, unknown kinds, accidents, what they tell of the data, and what they hold beside
+the charge: kept exactly, refused where it is nonsense, read of old.
+"""
 
 from __future__ import annotations
 
 import json
 import re
 import sqlite3
-from collections.abc import Callable
-from contextlib import closing
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing
 from datetime import UTC, datetime
 from decimal import Decimal
+from fractions import Fraction
 from hashlib import sha256
 from pathlib import Path
+from typing import Any
 
 import psycopg
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from dosimeter import Dataset
 from dosimeter.errors import LedgerError
-from dosimeter.ledger import Ledger, Record, write_canonical_json
+from dosimeter.ledger import Details, KeptNumber, Ledger, Record, Reservation, write_canonical_json
+from dosimeter.ledger.entries import write_measured
+from dosimeter.ledger.readings import Charge
 from dosimeter.release import write_record
+from dosimeter.release.run import recall_answer
 from tests.known import known
-from tests.ledger.ledger_worker import decide_on, make_request
-from tests.ledger.raw_records import export_records, put_record, seal
-from tests.schemas import declare, plain
+from tests.ledger.ledger_worker import decide_on, make_opening, make_request
+from tests.ledger.raw_records import describe_datasets, export_records, put_record, seal
+from tests.schemas import declare, plain, whole
 
 # ---------------------------------------------------------------- records
 
@@ -80,7 +88,7 @@ def test_canonical_json_comes_back_and_stays(value: object) -> None:
     assert write_canonical_json(json.loads(text)) == text
 
 
-def test_answers_may_hold_dates_decimals_and_numpy_numbers(tmp_path: Path) -> None:
+def test_answers_may_hold_dates_decimals_and_numpy_numbers(ledger: Ledger) -> None:
     import numpy as np
 
     answer = [
@@ -91,11 +99,10 @@ def test_answers_may_hold_dates_decimals_and_numpy_numbers(tmp_path: Path) -> No
             "x": np.float32(0.5),
         }
     ]
-    with Ledger.open(tmp_path / "ledger.db") as ledger:
-        entry = ledger.reserve("clinic", decide_on("0.1"))
-        settled = ledger.settle(entry.id, status="released", answer=answer)
-        assert settled.answer == [{"day": "2026-01-02", "sum": "-1.50", "n": 3, "x": 0.5}]
-        assert ledger.entry(entry.id) == settled
+    entry = ledger.reserve("clinic", decide_on("0.1"))
+    settled = ledger.settle(entry.id, status="released", answer=answer)
+    assert settled.answer == [{"day": "2026-01-02", "sum": "-1.50", "n": 3, "x": 0.5}]
+    assert ledger.entry(entry.id) == settled
 
 
 @pytest.mark.parametrize("change", [{"kind": "transfer"}, {"version": 9}])
@@ -147,25 +154,15 @@ POSTGRES_ACCIDENTS = [
 ]
 
 
-@pytest.mark.parametrize("accident", ACCIDENTS + SQLITE_ACCIDENTS)
-def test_triggers_prevent_accidents_on_sqlite(tmp_path: Path, accident: str) -> None:
-    path = tmp_path / "ledger.db"
-    with Ledger.open(path) as ledger:
-        ledger.reserve("clinic", decide_on("0.1"))
-        before = ledger.verify()
-        with closing(sqlite3.connect(path)) as raw, pytest.raises(sqlite3.IntegrityError, match="append-only"):
+def test_triggers_prevent_accidents(target: str, ledger: Ledger) -> None:
+    ledger.reserve("clinic", decide_on("0.1"))
+    before = ledger.verify()
+    connect: Callable[[str], Any]
+    connect, own = (psycopg.connect, POSTGRES_ACCIDENTS) if "://" in target else (sqlite3.connect, SQLITE_ACCIDENTS)
+    for accident in ACCIDENTS + own:
+        refused = pytest.raises((sqlite3.IntegrityError, psycopg.errors.RaiseException), match="append-only")
+        with closing(connect(target)) as raw, refused:
             raw.execute(accident)
-        assert ledger.verify() == before
-
-
-def test_triggers_prevent_accidents_on_postgresql(create_database: Callable[[], str]) -> None:
-    url = create_database()
-    with Ledger.open(url) as ledger:
-        ledger.reserve("clinic", decide_on("0.1"))
-        before = ledger.verify()
-        for accident in ACCIDENTS + POSTGRES_ACCIDENTS:
-            with psycopg.connect(url) as raw, pytest.raises(psycopg.errors.RaiseException, match="append-only"):
-                raw.execute(accident)
         assert ledger.verify() == before
 
 
@@ -207,3 +204,218 @@ def test_the_page_for_everybody_has_no_digest_of_the_data(tmp_path: Path) -> Non
     schema = set(re.findall(r'"schema_digest": "([0-9a-f]{64})"', json.dumps(records)))
     assert shown == schema  # public facts
     assert len(others - schema) >= 2  # the data's own, and the request's
+
+
+NUMBERS = [[Fraction(741), Fraction(-35569, 2)], [Fraction("0.01"), Fraction(37, 2**20)]]
+TEXTS = (("741", "-17784.5"), ("0.01", "37/1048576"))
+KEPT = KeptNumber("variance of plan 1", "37/1048576")
+WriteSettlement = Callable[[int, dict[str, Any]], Ledger]
+
+
+@pytest.fixture
+def write_settlement(tmp_path: Path) -> Iterator[WriteSettlement]:
+    """Seals the settlement of a reservation, the third record, as another version of the program would have."""
+    path, charge = tmp_path / "ledger.db", Charge(Decimal("0.3"), Decimal("0.1"))
+    opening = make_opening("budget:9", "mixed")
+    granted = Reservation(request=make_request(algorithm="find-and-release"), charge=charge, opening=opening, kept=KEPT)
+    with ExitStack() as opened:
+
+        def write(version: int, payload: dict[str, Any]) -> Ledger:
+            with Ledger.open(path) as ledger:
+                entry, head = ledger.reserve("clinic", lambda _: granted), ledger.verify().head
+            text = json.dumps(payload, sort_keys=True, separators=(",", ":"))
+            with closing(sqlite3.connect(path)) as raw:
+                put_record(
+                    raw, seal(Record(3, "clinic", "settle", version, "2026-11-15T10:00Z", entry.id, text, head, ""))
+                )
+                raw.commit()
+            return opened.enter_context(Ledger.open(path))
+
+        yield write
+
+
+ROWS = {"columns": ["n"], "rows": [[3]]}
+PLAIN: dict[str, Any] = {"status": "released", "answer": ROWS, "guarantee": "g", "error_95": [1.0]}
+
+
+@pytest.mark.parametrize(
+    ("version", "more", "measured"),
+    [
+        (1, {}, None),
+        (2, {"measured": [list(row) for row in TEXTS]}, TEXTS),
+        (3, {"measured": [[list(row) for row in TEXTS]], "kept": {"of": KEPT.of, "number": "1"}}, TEXTS),
+    ],
+)
+def test_settlements_of_every_version_are_read(
+    write_settlement: WriteSettlement, version: int, more: dict[str, Any], measured: object
+) -> None:
+    """What a settlement itself says of a kept number counts for nothing: no program that charged for one wrote it."""
+    ledger = write_settlement(version, PLAIN | more)
+    assert ledger.verify().intact
+    (old,) = ledger.entries("clinic", 1)
+    assert (old.status, old.answer, old.measured) == ("released", [{"n": 3}], measured)
+    assert (old.blocks, old.errors, old.about, old.kept) == ((measured,) if measured else (), None, None, KEPT)
+    assert ledger.find_kept("clinic", KEPT.of) == KEPT
+
+
+@given(st.fractions() | st.decimals(allow_nan=False, allow_infinity=False, places=9).map(Fraction) | st.integers())
+def test_every_number_is_written_exactly(number: Fraction) -> None:
+    ((text,),) = write_measured([[Fraction(number)]])
+    assert Fraction(text) == number
+    assert "e" not in text.lower()
+    assert ("/" in text) == (10**9 % Fraction(number).denominator != 0)
+
+
+# ---------------------------------------------------------------- what newer records have room for
+
+
+DETAILS = Details(
+    further=([[Fraction(7)]], [[Fraction(1, 7)], [Fraction(2)]]),
+    errors=[{"n": 1.5, "m": None}],
+    rank_errors={"m": 12},
+    about=["at most 10 rows of each individual count", "charges above 5,000 count as 5,000"],
+)
+
+
+def test_everything_that_is_written_is_given_back(target: str) -> None:
+    with Ledger.open(target) as ledger:
+        entry = ledger.reserve("clinic", decide_on("0.3"))
+        assert entry.measured is None
+        settled = ledger.settle(
+            entry.id, status="released", answer=[{"n": 3, "m": 2.5}], measured=NUMBERS, details=DETAILS
+        )
+    with Ledger.open(target, create=False) as again:
+        assert again.entry(entry.id) == settled
+        shown = json.dumps(again.describe())
+        record = export_records(again)[-1]
+    assert settled.measured == TEXTS
+    assert settled.blocks == (TEXTS, (("7",),), (("1/7",), ("2",)))
+    assert settled.errors == ({"n": 1.5, "m": None},)
+    assert settled.rank_errors == {"m": 12}
+    assert settled.about == tuple(DETAILS.about or ())
+    assert "1/7" not in shown  # not for a screen
+    assert "measured" not in shown
+    assert (record["kind"], record["version"]) == ("settle", 3)
+    assert record["payload"]["measured"][0] == [list(row) for row in TEXTS]
+
+
+def test_what_is_not_given_is_not_written(ledger: Ledger) -> None:
+    entry = ledger.reserve("clinic", decide_on("0.3"))
+    ledger.settle(entry.id, status="released", answer=[{"n": 3}], measured=[])
+    reserved, settled = export_records(ledger)[1:]
+    assert sorted(settled["payload"]) == ["answer", "error_95", "guarantee", "measured", "salt", "status"]
+    assert (reserved["kind"], reserved["version"]) == ("reserve", 3)
+    assert {"reason", "kept", "rho", "lock"}.isdisjoint(reserved["payload"])
+
+
+def test_a_denial_keeps_its_reason_and_the_number_that_was_paid_for(ledger: Ledger) -> None:
+    denial = Reservation(
+        request=make_request(algorithm="find-and-release"),
+        charge=Charge(Decimal(0), Decimal(1), rho=Decimal("0.5")),
+        status="denied",
+        opening=make_opening("budget:9@1e-05", "mixed"),
+        reason="noisy test",
+        kept=KEPT,
+    )
+    entry = ledger.reserve("clinic", lambda _: denial)
+    assert (entry.reason, entry.kept, entry.rho) == ("noisy test", KEPT, Decimal("0.5"))
+    assert describe_datasets(ledger)[0]["entries"][0]["reason"] == "noisy test"
+    assert KEPT.of not in json.dumps(ledger.describe())  # not for a screen
+    assert recall_answer(entry).describe() == {"status": "denied"}
+    assert "noisy" not in repr(entry) + repr(recall_answer(entry))
+    assert ledger.find_kept("another", KEPT.of) is ledger.find_kept("clinic", "another") is None
+    for number in range(70):  # behind a checkpoint too
+        assert ledger.find_kept("clinic", KEPT.of) == KEPT
+        ledger.record_view("clinic", f"look-{number}", "risk")
+
+
+@pytest.mark.parametrize(
+    ("version", "given"),
+    [
+        *((2, {"measured": each}) for each in ([[1, 2]], "text", [["1"], [None]], 7)),
+        (3, {"errors": [{"n": "1.5"}]}),
+        (3, {"errors": [{"n": 1.5}, {"n": 2.5}]}),
+        (3, {"errors": {"n": 1.5}}),
+        (3, {"errors": [None]}),
+        (3, {"rank_errors": [1]}),
+        (3, {"rank_errors": {"n": True}}),
+        (3, {"about": [7]}),
+        (3, {"about": ["two\nlines"]}),
+        (3, {"reason": "somebody's cell"}),
+        (3, {"measured": [["1"]]}),
+        (3, {"error_95": ["1.0"]}),
+        (3, {"error_95": [True]}),
+        (3, {"answer": {"columns": ["n"], "rows": [[[3]]]}}),
+        (3, {"guarantee": 1}),
+        (3, {"measured": [[[1]]]}),
+    ],
+)
+def test_what_makes_no_sense_is_a_bad_record(
+    write_settlement: WriteSettlement, version: int, given: dict[str, Any]
+) -> None:
+    ledger = write_settlement(version, PLAIN | {"measured": [[["1"]]]} | given)
+    assert ledger.verify().first_bad == (3, "its payload is not that of a record of kind settle")
+
+
+@pytest.mark.parametrize(("of", "number"), [("x", "1/0"), ("", "1"), ("x", "many")])
+def test_a_kept_number_is_a_number_of_something(of: str, number: str) -> None:
+    with pytest.raises(LedgerError):
+        KeptNumber(of, number)
+
+
+def test_a_reason_belongs_to_a_denial() -> None:
+    charge = Charge(Decimal("0.1"))
+    with pytest.raises(LedgerError, match="Only a denial"):
+        Reservation(request=make_request(), charge=charge, reason="budget")
+    with pytest.raises(LedgerError, match="must be one of budget, reading, cap"):
+        Reservation(request=make_request(), charge=Charge(Decimal(0)), status="denied", reason="Bob")  # type: ignore[arg-type]
+
+
+# ---------------------------------------------------------------- why a release was denied
+
+TABLE = declare("t", 40, {"x": whole(0, 9)})
+COUNT = "SELECT COUNT(*) FROM t WHERE x > {}"
+
+
+@pytest.fixture
+def table() -> Iterator[Dataset]:
+    with Dataset.open(pa.table({"x": [at % 10 for at in range(30)]}), schema=TABLE) as opened:
+        yield opened
+
+
+@pytest.mark.parametrize(
+    ("way", "terms", "reason"),
+    [
+        ({"epsilon": 2.0}, {"policy": "budget:1"}, "budget"),
+        ({"epsilon": 2.0}, {"policy": "budget:9", "max_epsilon": 1.0}, "cap"),
+        ({"epsilon": 0.5, "mechanism": "gaussian"}, {"policy": "budget:9", "delta_total": 0}, "delta"),
+        ({"prefer": "ratio:0.99999"}, {"policy": "budget:9"}, "preference"),
+        ({"prefer": "ratio:0.5", "candidates": [1.0]}, {"policy": "budget:0.5"}, "budget"),
+        ({"svt": 20.0, "variance": 1e-9, "candidates": [10.0]}, {"policy": "budget:100"}, "noisy test"),
+        ({"svt": 1.0, "variance": 0.9, "candidates": [1.0]}, {"policy": "budget:1"}, "budget"),
+    ],
+)
+def test_the_controller_sees_why(
+    ledger: Ledger, table: Dataset, way: dict[str, Any], terms: dict[str, Any], reason: str
+) -> None:
+    """A first request that is denied opens no account, unless it paid for the noisy test; why is on record anyway."""
+    answer = table.release(COUNT.format(4), ledger=ledger, **way, **terms)
+    assert answer.describe() == {"status": "denied"}
+    if reason == "noisy test":
+        (entry,) = describe_datasets(ledger)[0]["entries"]
+        assert (entry["status"], entry["reason"]) == ("denied", reason)
+        return
+    assert (ledger.accounts(), answer.entry) == ((), None)
+    last = export_records(ledger)[-1]
+    assert (last["kind"], last["payload"]["reason"]) == ("end", reason)
+    assert last["payload"]["request"]["query"] == COUNT.format(4)
+    other = {"epsilon": 0.25} if "epsilon" in way else {"prefer": "ratio:0.1"} if "prefer" in way else way
+    first = table.release(COUNT.format(4), ledger=ledger, **{**other, "policy": "budget:70"})  # on other terms
+    assert first.status == "released"
+    assert ledger.verify().intact
+
+
+def test_the_papers_rule_is_a_reason_of_its_own(ledger: Ledger, table: Dataset) -> None:
+    assert table.release(COUNT.format(4), ledger=ledger, epsilon=1.0, policy="paper").status == "released"
+    assert table.release(COUNT.format(5), ledger=ledger, epsilon=0.5).status == "denied"
+    assert [entry["reason"] for entry in describe_datasets(ledger)[0]["entries"]] == [None, "reading"]

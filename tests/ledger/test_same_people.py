@@ -132,75 +132,65 @@ def test_a_table_of_postgresql_and_its_export_hold_the_same_people(
         ([" 7", "8 ", "9"], "text"),
     ],
 )
-def test_a_key_is_known_again_in_another_type(tmp_path: Path, keys: list[object], kind: str) -> None:
-    with Ledger.open(tmp_path / "ledger.db") as ledger:
-        assert release(ledger, table_of(9, 8, 1000, ages=3), "first", "integer") == "released"
-        assert release(ledger, table_of(*keys), "second", kind).startswith("2 of 3 individuals of this table have")
+def test_a_key_is_known_again_in_another_type(ledger: Ledger, keys: list[object], kind: str) -> None:
+    assert release(ledger, table_of(9, 8, 1000, ages=3), "first", "integer") == "released"
+    assert release(ledger, table_of(*keys), "second", kind).startswith("2 of 3 individuals of this table have")
 
 
-def test_other_people_are_not_spoken_of(tmp_path: Path) -> None:
-    with Ledger.open(tmp_path / "ledger.db") as ledger:
-        for at, keys in enumerate((("a", "b"), ("c", None, "d"), (1, 10, 100), ("e",))):
-            kind = "integer" if keys[0] == 1 else "text"
-            assert release(ledger, table_of(*keys), f"n{at}", kind) == "released"
-        plain = {key: value for key, value in facts("rows").items() if key not in ("row_key", "max_rows_per_unit")}
-        with Dataset.open(
-            table_of("a", "b", ages=7), schema=plain | {"unit": "row"}
-        ) as dataset:  # nothing tells whose rows
-            assert (
-                dataset.release(COUNT.format("rows"), ledger=ledger, epsilon=1, policy="budget:1").status == "released"
-            )
+def test_other_people_are_not_spoken_of(ledger: Ledger) -> None:
+    for at, keys in enumerate((("a", "b"), ("c", None, "d"), (1, 10, 100), ("e",))):
+        kind = "integer" if keys[0] == 1 else "text"
+        assert release(ledger, table_of(*keys), f"n{at}", kind) == "released"
+    plain = {key: value for key, value in facts("rows").items() if key not in ("row_key", "max_rows_per_unit")}
+    with Dataset.open(
+        table_of("a", "b", ages=7), schema=plain | {"unit": "row"}
+    ) as dataset:  # nothing tells whose rows
+        assert dataset.release(COUNT.format("rows"), ledger=ledger, epsilon=1, policy="budget:1").status == "released"
 
 
 # ---------------------------------------------------------------- the controller's answers
 
 
-def test_the_controller_says_that_they_are_others(target: str) -> None:
+def test_the_controller_says_that_they_are_others(ledger: Ledger) -> None:
     """It is on record, and is not asked again when either account goes on."""
-    with Ledger.open(target) as ledger:
-        assert release(ledger, table_of("a", "b"), "first") == "released"
-        assert "other_people=True" in release(ledger, table_of("b", "c"), "second")
-        assert release(ledger, table_of("b", "c"), "second", other_people=True) == "released"
-        assert release(ledger, table_of("b", "c", "a"), "second", continued=True) == "released"
-        assert release(ledger, table_of("a", "b", "c", ages=7), "first", continued=True) == "released"
-        assert release(ledger, table_of("c"), "third").startswith("1 of 1 individuals")
-        records = export_records(ledger)
-        assert [each["payload"]["apart"] for each in records if each["kind"] == "account"] == [[], ["first"]]
-        assert ledger.verify().intact
+    assert release(ledger, table_of("a", "b"), "first") == "released"
+    assert "other_people=True" in release(ledger, table_of("b", "c"), "second")
+    assert release(ledger, table_of("b", "c"), "second", other_people=True) == "released"
+    assert release(ledger, table_of("b", "c", "a"), "second", continued=True) == "released"
+    assert release(ledger, table_of("a", "b", "c", ages=7), "first", continued=True) == "released"
+    assert release(ledger, table_of("c"), "third").startswith("1 of 1 individuals")
+    records = export_records(ledger)
+    assert [each["payload"]["apart"] for each in records if each["kind"] == "account"] == [[], ["first"]]
+    assert ledger.verify().intact
 
 
-def test_the_controller_says_that_they_are_the_same(tmp_path: Path) -> None:
-    with Ledger.open(tmp_path / "ledger.db") as ledger:
-        assert release(ledger, table_of("a", "b"), "first") == "released"
-        said = release(ledger, table_of("b", "c"), "second")
-        assert 'account = "first"' in said
-        assert "continued=True" in said
-        account_of = {"account": "first"}
-        assert release(ledger, table_of("b", "c"), "second", continued=True, schema=account_of) == "released"
-        assert known(ledger.account("first")).reading.epsilon == 2
+def test_the_controller_says_that_they_are_the_same(ledger: Ledger) -> None:
+    assert release(ledger, table_of("a", "b"), "first") == "released"
+    said = release(ledger, table_of("b", "c"), "second")
+    assert 'account = "first"' in said
+    assert "continued=True" in said
+    account_of = {"account": "first"}
+    assert release(ledger, table_of("b", "c"), "second", continued=True, schema=account_of) == "released"
+    assert known(ledger.account("first")).reading.epsilon == 2
 
 
-def test_going_on_with_somebody_elses_people_is_told_and_remembered(target: str) -> None:
-    with Ledger.open(target) as ledger:
-        assert release(ledger, table_of("a", "b"), "first") == "released"
-        assert release(ledger, table_of("c"), "second") == "released"
-        assert release(ledger, table_of("c", "a"), "second", continued=True).startswith("1 of 2 individuals")
-        assert release(ledger, table_of("c", "a"), "second", continued=True, other_people=True) == "released"
-        for at in range(70):  # past a checkpoint
-            ledger.record_view("second", f"digest-{at}", "risk")
-        assert release(ledger, table_of("c", "a", "d"), "second", continued=True) == "released"
-        assert release(ledger, table_of("d"), "third").startswith("1 of 1 individuals")  # it holds all it ever held
-        assert ledger.verify().intact
+def test_going_on_with_somebody_elses_people_is_told_and_remembered(ledger: Ledger) -> None:
+    assert release(ledger, table_of("a", "b"), "first") == "released"
+    assert release(ledger, table_of("c"), "second") == "released"
+    assert release(ledger, table_of("c", "a"), "second", continued=True).startswith("1 of 2 individuals")
+    assert release(ledger, table_of("c", "a"), "second", continued=True, other_people=True) == "released"
+    for at in range(70):  # past a checkpoint
+        ledger.record_view("second", f"digest-{at}", "risk")
+    assert release(ledger, table_of("c", "a", "d"), "second", continued=True) == "released"
+    assert release(ledger, table_of("d"), "third").startswith("1 of 1 individuals")  # it holds all it ever held
+    assert ledger.verify().intact
 
 
 def test_two_first_releases_at_once_do_not_both_open_an_account(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The second account is opened while the first is being measured: the ledger compares once more."""
-    with (
-        Ledger.open(tmp_path / "ledger.db") as ledger,
-        Dataset.open(table_of("a", "b"), schema=facts("slow")) as dataset,
-    ):
+    with Dataset.open(table_of("a", "b"), schema=facts("slow")) as dataset:
         still = dataset.engine.is_still
 
         def interfere(digest: str) -> bool:
@@ -263,14 +253,11 @@ def test_damaged_digests_are_said_to_be_damaged(tmp_path: Path) -> None:
             assert "digests of individuals are damaged" in release(ledger, table_of("b"), "second")
 
 
-def test_a_table_that_cannot_be_read_is_not_refused_but_stopped(tmp_path: Path) -> None:
+def test_a_table_that_cannot_be_read_is_not_refused_but_stopped(ledger: Ledger, tmp_path: Path) -> None:
     """Whether the keys can be read depends on the data, so it must not show as a refusal of one request (N4)."""
     broken = pa.Array.from_buffers(pa.string(), 2, pa.array([b"a", b"\xff\xfe"], pa.binary()).buffers())
     pq.write_table(pa.table({"pid": broken, "age": [1, 2]}), tmp_path / "t.parquet")
-    with (
-        Ledger.open(tmp_path / "ledger.db") as ledger,
-        Dataset.open(tmp_path / "t.parquet", schema=facts("t")) as dataset,
-    ):
+    with Dataset.open(tmp_path / "t.parquet", schema=facts("t")) as dataset:
         with pytest.raises(DatasetStopped):
             dataset.release("SELECT COUNT(*) FROM t WHERE pid > 'a'", ledger=ledger, epsilon=1, policy="budget:1")
         assert ledger.stopped("t") is not None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from decimal import Decimal
 from typing import Any
@@ -58,50 +59,47 @@ def account(ledger: Ledger) -> Account:
 
 
 @pytest.mark.parametrize("kind", ["measure", "reserve"])
-def test_a_full_disk_before_the_charge(target: str, table: Dataset, kind: str) -> None:
-    with Ledger.open(target) as ledger:
-        for _ in range(2):
-            with full_disk(kind), pytest.raises(LedgerError, match=r"disk is full.* Nothing was charged\.$"):
-                table.release(SQL, ledger=ledger, **TERMS)
-            assert (ledger.accounts(), ledger.stopped("t")) == ((), None)
-        assert table.release(SQL, ledger=ledger, **TERMS).status == "released"
-        assert account(ledger).reading.epsilon == Decimal("0.5")
+def test_a_full_disk_before_the_charge(ledger: Ledger, table: Dataset, kind: str) -> None:
+    for _ in range(2):
+        with full_disk(kind), pytest.raises(LedgerError, match=r"disk is full.* Nothing was charged\.$"):
+            table.release(SQL, ledger=ledger, **TERMS)
+        assert (ledger.accounts(), ledger.stopped("t")) == ((), None)
+    assert table.release(SQL, ledger=ledger, **TERMS).status == "released"
+    assert account(ledger).reading.epsilon == Decimal("0.5")
 
 
-def test_a_full_disk_on_which_not_even_an_end_fits(target: str, table: Dataset) -> None:
-    with Ledger.open(target) as ledger:
-        with full_disk("reserve", "end"), pytest.raises(LedgerError, match="stopped until a controller clears it"):
-            table.release(SQL, ledger=ledger, **TERMS)
-        with pytest.raises(DatasetStopped):
-            table.release(SQL, ledger=ledger, **TERMS)
-        assert ledger.accounts() == ()
-        ledger.clear("t", by="Carol", reason="there is room again")
-        assert table.release(SQL, ledger=ledger, **TERMS).status == "released"
-        assert account(ledger).reading.epsilon == Decimal("0.5")
+def test_a_full_disk_on_which_not_even_an_end_fits(ledger: Ledger, table: Dataset) -> None:
+    with full_disk("reserve", "end"), pytest.raises(LedgerError, match="stopped until a controller clears it"):
+        table.release(SQL, ledger=ledger, **TERMS)
+    with pytest.raises(DatasetStopped):
+        table.release(SQL, ledger=ledger, **TERMS)
+    assert ledger.accounts() == ()
+    ledger.clear("t", by="Carol", reason="there is room again")
+    assert table.release(SQL, ledger=ledger, **TERMS).status == "released"
+    assert account(ledger).reading.epsilon == Decimal("0.5")
 
 
 @pytest.mark.parametrize("way", WAYS, ids=["fixed", "find", "sharp", "paper"])
 @pytest.mark.parametrize("again", [False, True])
-def test_a_full_disk_after_the_charge(target: str, table: Dataset, way: dict[str, Any], again: bool) -> None:
-    with Ledger.open(target) as ledger:
-        for _ in range(2):
-            charged = "Its charge is" if "prefer" in way else "ε = [0-9.]+ is"
-            said = f"disk is full.* {charged} charged .entry ([0-9a-f]*), reserved.*at no further charge"
-            with full_disk("settle"), pytest.raises(LedgerError, match=said):
-                table.release(SQL, ledger=ledger, policy="budget:70", again=again, **way)
-            before = account(ledger)
-            (entry,) = before.entries
-            assert entry.status == "reserved"
-        answer = table.release(SQL, ledger=ledger, again=again, **way)
-        after = account(ledger)
-        assert (answer.status, answer.entry, answer.repeated) == ("released", entry.id, False)
-        assert after.reading == before.reading  # of the noisy test too
-        assert [each.status for each in after.entries] == ["released"]
-        assert answer.answer == after.entries[0].answer
-        assert ledger.verify().intact
-        assert table.release(SQL, ledger=ledger, **way).answer == answer.answer
-        more = table.release(SQL, ledger=ledger, again=True, **way)
-        assert (more.entry != entry.id, account(ledger).reading.epsilon > after.reading.epsilon) == (True, True)
+def test_a_full_disk_after_the_charge(ledger: Ledger, table: Dataset, way: dict[str, Any], again: bool) -> None:
+    for _ in range(2):
+        charged = "Its charge is" if "prefer" in way else "ε = [0-9.]+ is"
+        said = f"disk is full.* {charged} charged .entry ([0-9a-f]*), reserved.*at no further charge"
+        with full_disk("settle"), pytest.raises(LedgerError, match=said):
+            table.release(SQL, ledger=ledger, policy="budget:70", again=again, **way)
+        before = account(ledger)
+        (entry,) = before.entries
+        assert entry.status == "reserved"
+    answer = table.release(SQL, ledger=ledger, again=again, **way)
+    after = account(ledger)
+    assert (answer.status, answer.entry, answer.repeated) == ("released", entry.id, False)
+    assert after.reading == before.reading  # of the noisy test too
+    assert [each.status for each in after.entries] == ["released"]
+    assert answer.answer == after.entries[0].answer
+    assert ledger.verify().intact
+    assert table.release(SQL, ledger=ledger, **way).answer == answer.answer
+    more = table.release(SQL, ledger=ledger, again=True, **way)
+    assert (more.entry != entry.id, account(ledger).reading.epsilon > after.reading.epsilon) == (True, True)
 
 
 # ---------------------------------------------------------------- who may take it up
@@ -113,85 +111,78 @@ def leave_reserved(table: Dataset, ledger: Ledger, **options: Any) -> str:
     return account(ledger).entries[-1].id
 
 
-def test_one_of_several_takes_it_up(target: str, table: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_of_several_takes_it_up(
+    target: str, ledger: Ledger, table: Dataset, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """All have measured before the first reserves: one takes the entry up, and each of the others pays."""
-    with Ledger.open(target) as ledger:
-        left = leave_reserved(table, ledger)
-        inner, together = releasing._measure, threading.Barrier(3)
-        answers: list[Any] = []
+    left = leave_reserved(table, ledger)
+    inner, together = releasing._measure, threading.Barrier(3)
 
-        def measure_together(*arguments: Any) -> Any:
-            found = inner(*arguments)
-            together.wait(120)
-            return found
+    def measure_together(*arguments: Any) -> Any:
+        found = inner(*arguments)
+        together.wait(120)
+        return found
 
-        def ask() -> None:
-            with open_table("t") as own, Ledger.open(target, busy_timeout=120) as books:
-                answers.append(own.release(SQL, ledger=books, epsilon=0.5, again=True))
+    def ask(_: int) -> str | None:
+        with open_table("t") as own, Ledger.open(target, busy_timeout=120) as books:
+            return own.release(SQL, ledger=books, epsilon=0.5, again=True).entry
 
-        monkeypatch.setattr(releasing, "_measure", measure_together)
-        threads = [threading.Thread(target=ask) for _ in range(3)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        entries = account(ledger).entries
-        assert sorted(answer.entry for answer in answers) == sorted(entry.id for entry in entries)
-        assert [answer.entry for answer in answers].count(left) == 1
-        assert {entry.status for entry in entries} == {"released"}
-        assert account(ledger).reading.epsilon == Decimal("1.5")
+    monkeypatch.setattr(releasing, "_measure", measure_together)
+    with ThreadPoolExecutor(3) as threads:
+        answered = list(threads.map(ask, range(3)))
+    found = account(ledger)
+    assert set(answered) == {entry.id for entry in found.entries}
+    assert (len(found.entries), answered.count(left)) == (3, 1)
+    assert {entry.status for entry in found.entries} == {"released"}
+    assert found.reading.epsilon == Decimal("1.5")
 
 
 def test_what_a_living_process_holds_is_left_alone(
-    target: str, table: Dataset, monkeypatch: pytest.MonkeyPatch
+    ledger: Ledger, table: Dataset, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with Ledger.open(target) as ledger:
-        inner = releasing.calibrate_plan  # type: ignore[attr-defined]
-        asked: list[Answer | None] = []
+    inner = releasing.calibrate_plan  # type: ignore[attr-defined]
+    asked: list[Answer | None] = []
 
-        def ask_meanwhile(*arguments: Any) -> Any:
-            if not asked:
-                asked.append(None)
-                with open_table("t") as own:
-                    asked.append(own.release(SQL, ledger=ledger, epsilon=0.5))
-            return inner(*arguments)
+    def ask_meanwhile(*arguments: Any) -> Any:
+        if not asked:
+            asked.append(None)
+            with open_table("t") as own:
+                asked.append(own.release(SQL, ledger=ledger, epsilon=0.5))
+        return inner(*arguments)
 
-        monkeypatch.setattr(releasing, "calibrate_plan", ask_meanwhile)
-        first = table.release(SQL, ledger=ledger, **TERMS)
-        assert asked[1] is not None
-        assert first.entry != asked[1].entry
-        assert [entry.status for entry in account(ledger).entries] == ["released"] * 2
-        assert account(ledger).reading.epsilon == Decimal(1)
-
-
-def test_another_request_does_not_take_it_up(target: str, table: Dataset) -> None:
-    with Ledger.open(target) as ledger:
-        left = leave_reserved(table, ledger)
-        for sql, epsilon in ((SQL, 0.25), (SQL.replace("2", "3"), 0.5)):
-            assert table.release(sql, ledger=ledger, epsilon=epsilon).entry != left
-        assert account(ledger).entries[0].status == "reserved"
-        assert account(ledger).reading.epsilon == Decimal("1.25")
+    monkeypatch.setattr(releasing, "calibrate_plan", ask_meanwhile)
+    first = table.release(SQL, ledger=ledger, **TERMS)
+    assert asked[1] is not None
+    assert first.entry != asked[1].entry
+    assert [entry.status for entry in account(ledger).entries] == ["released"] * 2
+    assert account(ledger).reading.epsilon == Decimal(1)
 
 
-def test_entries_from_before_there_were_locks_are_left_alone(target: str) -> None:
-    with Ledger.open(target) as ledger:
-        old = ledger.reserve("clinic", decide_on("0.1"))
-        with measure(ledger) as measuring:
-            new = ledger.reserve("clinic", decide_on("0.1"), measuring=measuring, take_up=make_request())
-            assert new.id != old.id
+def test_another_request_does_not_take_it_up(ledger: Ledger, table: Dataset) -> None:
+    left = leave_reserved(table, ledger)
+    for sql, epsilon in ((SQL, 0.25), (SQL.replace("2", "3"), 0.5)):
+        assert table.release(sql, ledger=ledger, epsilon=epsilon).entry != left
+    assert account(ledger).entries[0].status == "reserved"
+    assert account(ledger).reading.epsilon == Decimal("1.25")
 
 
-def test_it_is_taken_up_only_after_an_incident_is_cleared(target: str, table: Dataset) -> None:
-    with Ledger.open(target) as ledger:
-        left = leave_reserved(table, ledger)
-        with mock.patch.object(releasing, "_measure", side_effect=MemoryError), pytest.raises(MemoryError):
-            table.release(SQL, ledger=ledger, epsilon=0.5)
-        with pytest.raises(DatasetStopped):
-            table.release(SQL, ledger=ledger, epsilon=0.5)
-        assert account(ledger).entries[0].status == "reserved"
-        ledger.clear("t", by="Carol", reason="r")
-        assert table.release(SQL, ledger=ledger, epsilon=0.5).entry == left
-        assert account(ledger).reading.epsilon == Decimal("0.5")
+def test_entries_from_before_there_were_locks_are_left_alone(ledger: Ledger) -> None:
+    old = ledger.reserve("clinic", decide_on("0.1"))
+    with measure(ledger) as measuring:
+        new = ledger.reserve("clinic", decide_on("0.1"), measuring=measuring, take_up=make_request())
+        assert new.id != old.id
+
+
+def test_it_is_taken_up_only_after_an_incident_is_cleared(ledger: Ledger, table: Dataset) -> None:
+    left = leave_reserved(table, ledger)
+    with mock.patch.object(releasing, "_measure", side_effect=MemoryError), pytest.raises(MemoryError):
+        table.release(SQL, ledger=ledger, epsilon=0.5)
+    with pytest.raises(DatasetStopped):
+        table.release(SQL, ledger=ledger, epsilon=0.5)
+    assert account(ledger).entries[0].status == "reserved"
+    ledger.clear("t", by="Carol", reason="r")
+    assert table.release(SQL, ledger=ledger, epsilon=0.5).entry == left
+    assert account(ledger).reading.epsilon == Decimal("0.5")
 
 
 def test_who_takes_it_up_may_want_it_clamped(target: str, table: Dataset) -> None:
@@ -213,11 +204,10 @@ def test_who_takes_it_up_may_want_it_clamped(target: str, table: Dataset) -> Non
         assert min(noisy) < 0  # all 12 at least 0: less than once in 3,000 runs
 
 
-def test_a_look_before_it_is_taken_up_is_told(target: str, table: Dataset) -> None:
-    with Ledger.open(target) as ledger:
-        leave_reserved(table, ledger)
-        table.dry_run(SQL, ledger=ledger, epsilon=0.5)
-        taken = table.release(SQL, ledger=ledger, epsilon=0.5)
-        looked = table.release(SQL.replace("2", "3"), ledger=ledger, epsilon=0.5)
-        assert taken.guarantee is not None
-        assert taken.guarantee != looked.guarantee  # which nobody looked at
+def test_a_look_before_it_is_taken_up_is_told(ledger: Ledger, table: Dataset) -> None:
+    leave_reserved(table, ledger)
+    table.dry_run(SQL, ledger=ledger, epsilon=0.5)
+    taken = table.release(SQL, ledger=ledger, epsilon=0.5)
+    looked = table.release(SQL.replace("2", "3"), ledger=ledger, epsilon=0.5)
+    assert taken.guarantee is not None
+    assert taken.guarantee != looked.guarantee  # which nobody looked at

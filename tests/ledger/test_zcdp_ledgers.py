@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import sqlite3
 from collections.abc import Iterator
-from contextlib import closing
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
@@ -22,7 +20,15 @@ from dosimeter.mechanisms.zcdp import exact_zcdp_epsilon
 from dosimeter.release import add_noise, noisy_vector
 from tests.known import known
 from tests.ledger.ledger_worker import decide_on, make_opening, make_request
-from tests.ledger.raw_records import describe_datasets, drop_guards, export_records, put_record, read_last, seal
+from tests.ledger.raw_records import (
+    Tampered,
+    describe_datasets,
+    export_records,
+    put_record,
+    read_last,
+    seal,
+    tamper_with,
+)
 from tests.schemas import declare, plain, whole
 
 PEOPLE = 1000
@@ -83,8 +89,7 @@ def test_a_ledger_charges_what_was_drawn(table: Dataset, ledger: Ledger) -> None
         float(account.reading.rho),
         float(account.reading.epsilon),
     )
-    curve = account.curve
-    assert curve is not None
+    curve = known(account.curve)
     assert (Decimal("1e-5"), account.reading.epsilon) in curve
     assert [epsilon for _, epsilon in curve] == sorted(epsilon for _, epsilon in curve)
 
@@ -171,19 +176,16 @@ def _spend(account: AccountSummary, times: int) -> Any:
 
 
 @pytest.fixture
-def tampered(tmp_path: Path) -> Iterator[tuple[sqlite3.Connection, Ledger]]:
-    path = tmp_path / "long.db"
-    with Ledger.open(path) as ledger:
+def tampered(tmp_path: Path) -> Iterator[Tampered]:
+    with tamper_with(tmp_path / "long.db") as (raw, ledger):
         for number in range(40):
             entry = ledger.reserve("clinic", decide_on(f"0.0{number % 9 + 1}", POLICY))
             if number % 7:
                 ledger.settle(entry.id, status="released", answer=[{"n": number}])
-        with closing(sqlite3.connect(path, isolation_level=None)) as raw:
-            drop_guards(raw)
-            yield raw, ledger
+        yield raw, ledger
 
 
-def test_a_checkpoint_holds_rho_and_no_epsilon(tampered: tuple[sqlite3.Connection, Ledger]) -> None:
+def test_a_checkpoint_holds_rho_and_no_epsilon(tampered: Tampered) -> None:
     raw, ledger = tampered
     state = json.loads(read_last(raw, "kind = 'state'").payload)
     assert sorted(state["account"]["reading"]) == ["delta", "rho"]
@@ -198,7 +200,7 @@ def test_a_checkpoint_holds_rho_and_no_epsilon(tampered: tuple[sqlite3.Connectio
 
 
 @pytest.mark.parametrize("kind", ["reserve", "state"])
-def test_whoever_forges_rho_is_found(tampered: tuple[sqlite3.Connection, Ledger], kind: str) -> None:
+def test_whoever_forges_rho_is_found(tampered: Tampered, kind: str) -> None:
     raw, ledger = tampered
     record = read_last(raw, "kind = ?", kind)
     payload = json.loads(record.payload)
@@ -210,7 +212,7 @@ def test_whoever_forges_rho_is_found(tampered: tuple[sqlite3.Connection, Ledger]
         ledger.reserve("clinic", decide_on("0.1"))
 
 
-def test_a_charge_without_rho_is_no_record(tampered: tuple[sqlite3.Connection, Ledger]) -> None:
+def test_a_charge_without_rho_is_no_record(tampered: Tampered) -> None:
     """Appended at the end and sealed, as only somebody can who writes to the database."""
     raw, ledger = tampered
     template, end = read_last(raw, "kind = 'reserve'"), read_last(raw)

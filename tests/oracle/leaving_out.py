@@ -32,7 +32,7 @@ def check_deletion(risk: Risk, without: Iterable[Dataset]) -> float:
     Returns the largest change, as a share of Δ.
     """
     norm = risk.mechanism.norm
-    before = measure_weighted(risk.plan, risk.data.tables, norm)
+    before = measure_weighted(risk.plan, risk.tables, norm)
     left: list[Vector] = []
     for fewer in without:
         after = measure_weighted(risk.plan, fewer.tables, norm)

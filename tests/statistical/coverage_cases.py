@@ -18,6 +18,7 @@ from dosimeter.mechanisms import Laplace, Mechanism
 from dosimeter.planning import QueryPlan, plan_query
 from dosimeter.postprocess import Noise, assemble_answer
 from dosimeter.schema import Schema, read_schema
+from tests.known import known
 from tests.schemas import declare, plain, whole
 
 ALPHA = 1e-4
@@ -91,8 +92,7 @@ def cover(
     """
     mechanism = mechanism or Laplace()
     plan = plan_query(sql, schema_of(len(exact)))
-    keys = plan.group_keys
-    assert keys is not None
+    keys = known(plan.group_keys)
     scale = mechanism.scale(plan.sensitivity(mechanism.norm), epsilon)
     facts, random = Noise.of(plan, mechanism, scale), np.random.default_rng(seed)
     free = plan_query(sql.split(" HAVING")[0].split(" ORDER")[0], schema_of(len(exact)))

@@ -47,22 +47,18 @@ QUERIES: dict[str, tuple[str, list[list[float]]]] = {
 }
 
 
-def measure(name: str, mechanism: Mechanism, releases: int) -> Covered:
+@pytest.mark.parametrize(
+    ("mechanism", "releases"),
+    [
+        pytest.param(Laplace(), 100, id="100"),
+        pytest.param(Laplace(), 2000, id="laplace", marks=pytest.mark.long),
+        pytest.param(Gaussian(1e-10), 2000, id="gaussian", marks=pytest.mark.long),
+    ],
+)
+@pytest.mark.parametrize("name", QUERIES)
+def test_numbers_lie_within_their_errors(name: str, mechanism: Mechanism, releases: int) -> None:
     sql, exact = QUERIES[name]
-    return cover(sql, exact, releases=releases, seed=sorted(QUERIES).index(name), mechanism=mechanism)
-
-
-@pytest.mark.parametrize("name", QUERIES)
-def test_numbers_lie_within_their_errors(name: str) -> None:
-    measure(name, Laplace(), 100).require()
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("mechanism", [Laplace(), Gaussian(1e-10)], ids=["laplace", "gaussian"])
-@pytest.mark.parametrize("name", QUERIES)
-def test_numbers_lie_within_their_errors_in_2000_releases(name: str, mechanism: Mechanism) -> None:
-    found = measure(name, mechanism, 2000)
-    found.require()
+    cover(sql, exact, releases=releases, seed=sorted(QUERIES).index(name), mechanism=mechanism).require()
 
 
 def test_one_person_too_few_is_told_wrongly_with_at_most_5_percent() -> None:
@@ -106,16 +102,11 @@ SELECTING = {
 }
 
 
-@pytest.mark.parametrize("name", ["limit", "having"])
-def test_selected_rows_lie_within_their_errors(name: str) -> None:
+@pytest.mark.parametrize(
+    ("groups", "releases"), [(1000, 60), pytest.param(GROUPS, 2000, marks=pytest.mark.long)], ids=["short", "long"]
+)
+@pytest.mark.parametrize("name", SELECTING)
+def test_selected_rows_lie_within_their_errors(name: str, groups: int, releases: int) -> None:
     """Answers whose every number lies within its error: 95 % of answers, not of numbers (E2)."""
     sql, exact = SELECTING[name]
-    cover(sql, exact[:1000], releases=60, seed=3, families=True).require()
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("name", SELECTING)
-def test_selected_rows_lie_within_their_errors_in_2000_releases(name: str) -> None:
-    sql, exact = SELECTING[name]
-    found = cover(sql, exact, releases=2000, seed=4, families=True)
-    found.require()
+    cover(sql, exact[:groups], releases=releases, seed=3, families=True).require()

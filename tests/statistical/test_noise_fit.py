@@ -5,76 +5,43 @@ never seeded: OpenDP's source of randomness is the operating system's.
 """
 
 import math
-from collections import Counter
-from collections.abc import Callable
+from itertools import product
 
 import numpy as np
 import pytest
-from scipy.stats import chi2, norm
+from scipy.stats import norm
 
 from dosimeter.mechanisms import Gaussian, Laplace
 from dosimeter.mechanisms.mechanism import Mechanism
 from dosimeter.release.noise import Calibrated, add_noise, calibrate, draw_discrete_laplace
+from tests.statistical.fits import chi_square
 
 N = 100_000
-LAPLACE_SCALES = (0.4, 2.5, 37.0)
-GAUSSIAN_SCALES = (0.45, 3.2, 51.0)
 ALPHA_FIT = 1e-8  # × 6
 ALPHA_CORRELATION = 1e-8  # × 6
 ALPHA_NEIGHBOURS = 5e-8  # × 2; the sum is 2.2e-7, which leaves room for chi-square being an approximation
 
-GAUSSIAN = Gaussian(1e-6)
+LAPLACE, GAUSSIAN = Laplace(), Gaussian(1e-6)
+CASES = [*product([LAPLACE], (0.4, 2.5, 37.0)), *product([GAUSSIAN], (0.45, 3.2, 51.0))]
 
-CASES = [("laplace", scale) for scale in LAPLACE_SCALES] + [("gaussian", scale) for scale in GAUSSIAN_SCALES]
 
-
-def sample(kind: str, scale: float) -> tuple[int, ...]:
-    if kind == "laplace":
-        return tuple(draw_discrete_laplace(scale, N))
+def sample(mechanism: Mechanism, scale: float) -> list[int]:
+    if mechanism is LAPLACE:
+        return list(draw_discrete_laplace(scale, N))
     centre = 1000  # noise is added to the total, wherever that is
     noisy = add_noise([centre] * N, Calibrated(GAUSSIAN, scale, 1.0, 0.5 / scale**2))
-    return tuple(value - centre for value in noisy)
+    return [value - centre for value in noisy]
 
 
-def probability(kind: str, scale: float) -> Callable[[int], float]:
-    """The exact pmf: in closed form for Laplace, divided by the sum of all its weights for Gaussian."""
-    if kind == "laplace":
-        q = math.exp(-1.0 / scale)
-        return lambda z: (1.0 - q) / (1.0 + q) * q ** abs(z)
-    reach = math.ceil(40 * scale)
-    total = math.fsum(math.exp(-0.5 * (z / scale) ** 2) for z in range(-reach, reach + 1))
-    return lambda z: math.exp(-0.5 * (z / scale) ** 2) / total
-
-
-def chi_square_p_value(draws: tuple[int, ...], pmf: Callable[[int], float], scale: float) -> float:
-    """Runs of neighbouring values are pooled until at least 50 draws are expected; each tail goes to its last bin."""
-    observed_counts = Counter(draws)
-    reach = math.ceil(60 * scale) + 2
-    observed, expected = [0], [0.0]
-    for z in range(-reach, reach + 1):
-        observed[-1] += observed_counts.pop(z, 0)
-        expected[-1] += N * pmf(z)
-        if expected[-1] >= 50:
-            observed.append(0)
-            expected.append(0.0)
-    last_observed, last_expected = observed.pop(), expected.pop()
-    observed[-1] += last_observed + sum(observed_counts.values())
-    expected[-1] += last_expected
-    assert math.fsum(expected) == pytest.approx(N, rel=1e-9)
-    assert sum(observed) == N
-    statistic = math.fsum((o - e) ** 2 / e for o, e in zip(observed, expected, strict=True))
-    return float(chi2.sf(statistic, len(observed) - 1))
-
-
-@pytest.mark.parametrize(("kind", "scale"), CASES)
-def test_draws_fit_the_exact_distribution_and_are_uncorrelated(kind: str, scale: float) -> None:
+@pytest.mark.parametrize(("mechanism", "scale"), CASES)
+def test_draws_fit_the_exact_distribution_and_are_uncorrelated(mechanism: Mechanism, scale: float) -> None:
     """n = 100,000, α = 1e-8. And the test can tell: a scale 12 % beside the true one is rejected at the same α.
 
     Of one call, the correlation of signs and that of magnitudes between neighbours in the vector, α = 1e-8.
     """
-    draws = sample(kind, scale)
-    assert chi_square_p_value(draws, probability(kind, scale), scale) > ALPHA_FIT
-    assert chi_square_p_value(draws, probability(kind, scale * 1.12), scale) < ALPHA_FIT
+    draws = sample(mechanism, scale)
+    assert chi_square(draws, mechanism, scale, bins=100)[2] > ALPHA_FIT
+    assert chi_square(draws, mechanism, scale * 1.12, bins=100)[2] < ALPHA_FIT
     drawn = np.array(draws)
     bound = norm.isf(ALPHA_CORRELATION / 4) / math.sqrt(N - 1)  # two statistics, two sides
     for series in (np.sign(drawn), (np.abs(drawn) > np.median(np.abs(drawn))).astype(int)):
@@ -95,7 +62,7 @@ def hoeffding_slack(epsilon: float, events: int) -> float:
     return math.sqrt((1.0 + math.exp(2.0 * epsilon)) * math.log(events / ALPHA_NEIGHBOURS) / (2.0 * N))
 
 
-@pytest.mark.parametrize(("mechanism", "epsilon"), [(Laplace(), 0.5), (GAUSSIAN, 1.0)])
+@pytest.mark.parametrize(("mechanism", "epsilon"), [(LAPLACE, 0.5), (GAUSSIAN, 1.0)])
 def test_neighbouring_totals_stay_within_epsilon(mechanism: Mechanism, epsilon: float) -> None:
     """n = 100,000 draws for each of two totals Δ apart, α = 5e-8 over all events within 100 scales, both directions."""
     sensitivity = 4

@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from scipy.stats import chisquare
 
 from dosimeter import Dataset
 from dosimeter.influence import measure_exactly
@@ -22,6 +21,7 @@ from dosimeter.release.noise import calibrate_selection, select_lowest
 from dosimeter.release.noisy_vector import add_noise_to, calibrate_plan
 from tests.math.rank_tables import make_rank
 from tests.schemas import declare, whole
+from tests.statistical.fits import fit_pooled
 
 ALPHA = 1e-4  # of each test of fit: one in ten thousand runs fails without a reason
 DRAWS = 4_000
@@ -34,20 +34,9 @@ def test_draws_fit_their_chances(fraction: Fraction) -> None:
     rank = make_rank(fraction, 12, rows=2)
     counts = np.array([0, 3, 1, 0, 7, 2, 2, 0, 0, 5, 1, 0, 1], dtype=np.int64)
     selection = calibrate_selection(shift=rank.shift, rows=2, epsilon=Fraction(3, 2))
-    scores = rank.scores(counts, 1.5).tolist()
-    seen = Counter(select_lowest([scores] * DRAWS, selection))
-    wanted = DRAWS * rank.chances(counts, 1.5)
-    often = wanted >= 10
-    observed = [seen[at] for at in np.flatnonzero(often).tolist()]
-    rare, expected_rare = DRAWS - sum(observed), float(wanted[~often].sum())
-    expected = wanted[often].tolist()
-    if expected_rare >= 5:
-        observed, expected = [*observed, rare], [*expected, expected_rare]
-    else:
-        assert rare <= 40
-        observed[0] += rare
-        expected[0] += expected_rare
-    assert chisquare(observed, expected).pvalue > ALPHA
+    seen = Counter(select_lowest([rank.scores(counts, 1.5).tolist()] * DRAWS, selection))
+    chances = rank.chances(counts, 1.5).tolist()
+    assert fit_pooled([seen[at] for at in range(len(chances))], chances) > ALPHA
 
 
 @pytest.fixture(scope="module")

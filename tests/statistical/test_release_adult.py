@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -20,13 +19,14 @@ from dosimeter.release.selection import violation_probability
 from dosimeter_paper.reproduction.data import load_adult
 from dosimeter_paper.reproduction.queries import QUERIES, Adult, MechanismName, PaperQuery, open_adult
 from dosimeter_paper.reproduction.variance import _spreads, state_problem
+from tests.known import known
 from tests.schemas import category, declare, whole
+from tests.statistical.conftest import PEOPLE
 
 Q1 = "SELECT COUNT(*) FROM adult WHERE income = '>50K' AND education_num = 13 AND age = 25"
-N = 32_561
 TAU, EPSILON_SVT = 1e-5, 1.0
 SCHEMA: dict[str, Any] = declare(
-    "adult", N, {"age": whole(17, 90), "education_num": whole(1, 16), "income": category("<=50K", ">50K")}
+    "adult", PEOPLE, {"age": whole(17, 90), "education_num": whole(1, 16), "income": category("<=50K", ">50K")}
 )
 SHARES = {  # of the released ε's, how many violate the preference
     ("laplace", "paper"): 0.8707,
@@ -42,16 +42,6 @@ def adult_dataset(adult_train: Path) -> Iterator[Dataset]:
         yield dataset
 
 
-@pytest.fixture(scope="module")
-def matching(adult_train: Path) -> float:
-    """The share of people whom Q1 counts, by Python's own reader."""
-    with adult_train.open(encoding="utf-8", newline="") as stream:
-        rows = list(csv.DictReader(stream))
-    assert len(rows) == N
-    wanted = (">50K", "13", "25")
-    return sum((row["income"], row["education_num"], row["age"]) == wanted for row in rows) / N
-
-
 def variance_at(epsilon: float, p: float) -> float:
     """q_svt by R3 for Laplace, a share p of PIS 1 and everybody else with 0: p(1 − p)·(ε/(ε + 1))²."""
     return p * (1 - p) * (epsilon / (epsilon + 1)) ** 2
@@ -60,7 +50,7 @@ def variance_at(epsilon: float, p: float) -> float:
 @pytest.mark.parametrize(("mechanism", "selection"), SHARES)
 def test_the_dry_run_tells_how_often_the_preference_breaks(
     adult_dataset: Dataset,
-    matching: float,
+    matching: int,
     tmp_path: Path,
     mechanism: Literal["laplace", "gaussian"],
     selection: Literal["sharp", "paper"],
@@ -73,8 +63,8 @@ def test_the_dry_run_tells_how_often_the_preference_breaks(
     assert document["violation_share"] == pytest.approx(share, rel=0.01)
     if mechanism == "laplace":
         for line in document["candidates"]:
-            assert line["variance"] == pytest.approx(variance_at(line["epsilon"], matching), rel=1e-9)
-            assert line["violates"] == (variance_at(line["epsilon"], matching) > TAU)
+            assert line["variance"] == pytest.approx(variance_at(line["epsilon"], matching / PEOPLE), rel=1e-9)
+            assert line["violates"] == (variance_at(line["epsilon"], matching / PEOPLE) > TAU)
     broken = sum(line["probability"] for line in document["candidates"] if line["violates"])
     released = sum(line["probability"] for line in document["candidates"])
     assert broken / released == pytest.approx(document["violation_share"])
@@ -123,8 +113,7 @@ def test_the_promise_holds_in_draws(five: Adult, mechanism: MechanismName, query
     """n = 2,000 draws of the real test. The largest chance is Q1's 2.75 %: more than 100 have a chance below 1e-7."""
     risk = five.assess(query, mechanism, "product")
     problem = state_problem(risk, TAU, 0.1, 0.05)
-    largest = risk.find(f"variance:{TAU!r}").epsilon
-    assert largest is not None
+    largest = known(risk.find(f"variance:{TAU!r}").epsilon)
     found = [select_epsilon(problem, method="sharp") for _ in range(2_000)]
     broken = sum(epsilon is not None and epsilon > largest for epsilon in found)
     assert broken <= 0.05 * 2_000
@@ -134,7 +123,7 @@ def test_the_promise_holds_in_draws(five: Adult, mechanism: MechanismName, query
 @pytest.mark.long
 @pytest.mark.parametrize("selection", ["paper", "sharp"])
 def test_real_releases_break_it_as_often(
-    adult_dataset: Dataset, matching: float, tmp_path: Path, selection: Literal["sharp", "paper"]
+    adult_dataset: Dataset, matching: int, tmp_path: Path, selection: Literal["sharp", "paper"]
 ) -> None:
     """n = 200 releases through ledgers of 20 each, α = 1e-7 on both sides of the binomial."""
     released = broken = 0
@@ -147,7 +136,7 @@ def test_real_releases_break_it_as_often(
                 )  # fmt: skip
                 if answer.epsilon is not None:
                     released += 1
-                    broken += variance_at(answer.epsilon, matching) > TAU
+                    broken += variance_at(answer.epsilon, matching / PEOPLE) > TAU
     share = SHARES["laplace", selection]
     low, high = binom.ppf(1e-7, released, share), binom.isf(1e-7, released, share)
     assert low <= broken <= high

@@ -10,11 +10,10 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Callable
 from decimal import Decimal
 from fractions import Fraction
 from functools import cache
-from itertools import pairwise, product
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +21,7 @@ import mpmath
 import numpy as np
 import pyarrow as pa
 import pytest
-from scipy.stats import chi2, norm
+from scipy.stats import norm
 
 from dosimeter.dataset import Dataset
 from dosimeter.influence.rows.row_profile import measure_answer
@@ -34,6 +33,7 @@ from dosimeter.planning.query_plan import QueryPlan
 from dosimeter.release.noisy_vector import add_noise_to, calibrate_plan
 from tests.earlier_releases import noise_for_quantiles
 from tests.schemas import category, decimal, declare, whole
+from tests.statistical.fits import chi_square
 
 N = 10_000
 ALPHA_FIT = 5e-9  # × 28 columns
@@ -145,38 +145,6 @@ def stated_scale(name: str, at: int, mechanism: Mechanism) -> float:
     if mechanism.name == "laplace":
         return float(len(measures) * delta / grid) / EPSILON
     return math.sqrt(len(measures) / (2 * rho(EPSILON, DELTA))) * float(delta / grid)
-
-
-def distribution_function(mechanism: Mechanism, scale: float) -> Callable[[int], float]:
-    """P(Z ≤ z) of the discrete noise; a Gaussian of more than 1,000 steps is the normal one at z + ½."""
-    if mechanism.name == "laplace":
-        q = math.exp(-1.0 / scale)
-        return lambda z: 1.0 - q ** (z + 1) / (1.0 + q) if z >= 0 else q ** (-z) / (1.0 + q)
-    if scale > 1000:
-        return lambda z: float(norm.cdf((z + 0.5) / scale))
-    reach = math.ceil(40 * scale)
-    weights = np.exp(-0.5 * (np.arange(-reach, reach + 1) / scale) ** 2)
-    cumulated = np.cumsum(weights) / weights.sum()
-    return lambda z: float(cumulated[min(max(z + reach, 0), 2 * reach)])
-
-
-def chi_square(draws: list[int], mechanism: Mechanism, scale: float, *, bins: int) -> tuple[float, int, float]:
-    """The statistic, its degrees of freedom and the p-value, over bins of about equal probability."""
-    below = distribution_function(mechanism, scale)
-    quantiles = [scale * _rough_quantile(mechanism, (at + 1) / bins) for at in range(bins - 1)]
-    edges = sorted({round(quantile) for quantile in quantiles})
-    chances = [below(edges[0]), *(below(b) - below(a) for a, b in pairwise(edges)), 1.0 - below(edges[-1])]
-    counted = np.bincount(np.searchsorted(edges, draws, side="left"), minlength=len(chances))
-    assert math.fsum(chances) == pytest.approx(1.0)
-    assert min(chances) * len(draws) > 5
-    statistic = math.fsum((o - len(draws) * p) ** 2 / (len(draws) * p) for o, p in zip(counted, chances, strict=True))
-    return statistic, len(chances) - 1, float(chi2.sf(statistic, len(chances) - 1))
-
-
-def _rough_quantile(mechanism: Mechanism, p: float) -> float:
-    if mechanism.name == "gaussian":
-        return float(norm.ppf(p))
-    return math.log(2 * p) if p < 0.5 else -math.log(2 * (1 - p))
 
 
 # ---------------------------------------------------------------- goodness of fit

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,11 +15,13 @@ from tests.waiting import wait_until
 for library in ("fastapi", "uvicorn", "alembic", "argon2", "httpx"):
     pytest.importorskip(library, reason="the web application is not installed: pip install 'dosimeter[web]'")
 
+from dosimeter.web.store.database import Database  # noqa: E402
 from tests.quick_servers import make_servers_quick  # noqa: E402 - only where the extra is installed
 from tests.web.check_program import Slow  # noqa: E402
-from tests.web.web_site import PASSWORD, Guest, Site, add_users, make_settings  # noqa: E402 - only where the extra is installed
+from tests.web.web_site import PASSWORD, Guest, Site, StartSite, add_users, clinic_settings, make_settings  # noqa: E402 - only where the extra is installed
 
 if TYPE_CHECKING:
+    import httpx
     from playwright.sync_api import Page
 
 
@@ -71,6 +74,15 @@ def prepared_database(tmp_path_factory: pytest.TempPathFactory, _quick_passwords
 
 
 @pytest.fixture
+def opened(prepared_database: tuple[Path, dict[str, str]], tmp_path: Path) -> Iterator[Database]:
+    """A database with users, that no server has."""
+    path = tmp_path / "opened.db"
+    shutil.copy(prepared_database[0], path)
+    with closing(Database(str(path))) as database:
+        yield database
+
+
+@pytest.fixture
 def start_site(tmp_path: Path, prepared_database: tuple[Path, dict[str, str]]) -> Iterator[Callable[..., Site]]:
     """Starts servers that end with the test, with users; a second one on the same database needs their tokens."""
     running: list[Site] = []
@@ -91,9 +103,10 @@ def start_site(tmp_path: Path, prepared_database: tuple[Path, dict[str, str]]) -
 
 
 @pytest.fixture
-def site(start_site: Callable[..., Site]) -> Site:
-    """One server, one dataset, two controllers and two analysts."""
-    return start_site()
+def site(start_site: StartSite, request: pytest.FixtureRequest) -> Site:
+    """One server, two controllers and two analysts; one dataset, set up as the marker ``clinic`` says."""
+    marker = request.node.get_closest_marker("clinic")
+    return start_site(datasets={"clinic": clinic_settings(**marker.kwargs)} if marker else None)
 
 
 @pytest.fixture
@@ -106,6 +119,13 @@ def carol(site: Site) -> Iterator[Guest]:
 def anna(site: Site) -> Iterator[Guest]:
     with site.guest("anna") as guest:
         yield guest
+
+
+@pytest.fixture
+def api(site: Site) -> Iterator[httpx.Client]:
+    """The JSON interface, for anna."""
+    with site.api() as client:
+        yield client
 
 
 @pytest.fixture

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
 
-from dosimeter.errors import DosimeterError, LedgerError, OptionError
+from dosimeter.errors import LedgerError, OptionError
 from dosimeter.web.settings import load_settings
 from dosimeter.web.store.database import Database
 from dosimeter.web.store.tables import METADATA, VERSION_TABLE
@@ -16,13 +17,13 @@ from tests.web.web_site import Guest, Site, clinic_settings, make_settings, writ
 
 
 def test_configuration_is_read(tmp_path: Path) -> None:
-    file = write_configuration(tmp_path, 'port = 9000\npublic_url = "https://d.example.org"', "max_epsilon = 1")
-    settings = load_settings(file)
-    assert settings.port == 9000
-    assert settings.secure
-    assert settings.database == str(tmp_path / "site.db")
-    assert settings.datasets["clinic"].max_epsilon == 1.0
+    text = 'port = 9000\npublic_url = "https://d.example.org"'
+    settings = load_settings(write_configuration(tmp_path, text, "max_epsilon = 1\nallow_identifying = true"))
+    assert (settings.port, settings.secure, settings.database) == (9000, True, str(tmp_path / "site.db"))
+    assert (settings.datasets["clinic"].max_epsilon, settings.datasets["clinic"].allow_identifying) == (1.0, True)
     assert "xxxx" not in repr(settings)
+    plain = load_settings(write_configuration(tmp_path)).datasets["clinic"]
+    assert (plain.max_epsilon, plain.allow_identifying) == (None, False)
 
 
 @pytest.mark.parametrize("source", ["spark:visits", "postgresql://host/base", "duckdb:visits.duckdb", "visits.csv"])
@@ -51,6 +52,7 @@ def test_only_files_are_looked_for_beside_the_configuration(tmp_path: Path, sour
         ("", "allow_identifying = 1", "allow_identifying must be of the kind bool"),
         ("", 'mechanism = "none"', "laplace or gaussian"),
         ("[[", "", "cannot be read as TOML"),
+        *((f"{limit} = 0", "", "at least 1") for limit in ("session_hours", "largest_body", "open_queries")),
     ],
 )
 def test_configuration_is_checked(tmp_path: Path, text: str, dataset: str, words: str) -> None:
@@ -58,13 +60,16 @@ def test_configuration_is_checked(tmp_path: Path, text: str, dataset: str, words
         load_settings(write_configuration(tmp_path, text, dataset))
 
 
+SECRET_AND_DATABASE = 'database = "a"\nsecret_file = "b"\n'
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [
         ("", "The configuration lacks database"),
-        ('database = "a"\nsecret_file = "b"', "The configuration lacks datasets"),
-        ('database = "a"\nsecret_file = "b"\n[datasets]\nclinic = 1', "datasets.clinic must be a table"),
-        ('database = "a"\nsecret_file = "b"\n[datasets.clinic]\ndata = "c"', "[datasets.clinic] lacks schema"),
+        (SECRET_AND_DATABASE, "The configuration lacks datasets"),
+        (SECRET_AND_DATABASE + "[datasets]\nclinic = 1", "datasets.clinic must be a table"),
+        (SECRET_AND_DATABASE + '[datasets.clinic]\ndata = "c"', "[datasets.clinic] lacks schema"),
     ],
 )
 def test_configuration_says_what_it_lacks(tmp_path: Path, text: str, words: str) -> None:
@@ -97,8 +102,7 @@ def test_terms_of_an_account_cannot_be_changed_by_the_configuration(site: Site, 
 
 
 def test_migrations_make_the_tables_the_code_uses(database: str) -> None:
-    opened = Database(database)
-    try:
+    with closing(Database(database)) as opened:
         opened.migrate()
         opened.migrate()  # nothing to do
         inspector = sa.inspect(opened.engine)
@@ -112,22 +116,3 @@ def test_migrations_make_the_tables_the_code_uses(database: str) -> None:
         assert VERSION_TABLE in names
         assert "alembic_version" not in names
         assert opened.ledger.verify().intact
-    finally:
-        opened.close()
-
-
-def test_health(site: Site) -> None:
-    with site.guest() as guest:
-        assert guest.get("/health").json() == {"status": "ok"}
-
-
-def test_errors_of_the_package_are_not_shown(site: Site, anna: Guest, monkeypatch: pytest.MonkeyPatch) -> None:
-    from dosimeter.web.routes import analyst
-
-    def broken(*_: object, **__: object) -> None:
-        raise DosimeterError("the cell of Xanthippe")
-
-    monkeypatch.setattr(analyst, "page_own", broken)
-    response = anna.get("/queries")
-    assert response.status_code == 503
-    assert "Xanthippe" not in response.text

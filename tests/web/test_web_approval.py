@@ -4,42 +4,43 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable
 from pathlib import Path
 
+import httpx
 import pytest
 
+from dosimeter import Dataset
+from dosimeter.ledger import Ledger
 from dosimeter.web.store.tables import QUERIES
-from tests.web.web_site import Guest, Site, clinic_settings, copy_clinic, read_text, write_dataset
+from tests.web.web_site import COUNT, Guest, Site, StartSite, clinic_settings, copy_clinic, read_text, write_dataset
 
 
-def test_fixed_epsilon_account(start_site: Callable[..., Site]) -> None:
-    site = start_site(datasets={"clinic": clinic_settings(algorithm="fixed", policy="budget:1", max_epsilon=0.5)})
-    with site.guest("anna") as anna, site.guest("carol") as carol, site.api() as api:
-        first, second = anna.ask(), anna.ask("SELECT COUNT(*) FROM clinic WHERE smoker")
-        unseen = read_text(carol.get(f"/decide/{first}").text).replace("\xa0", " ")
-        assert "Decide without looking" in unseen
-        assert "The ε that you choose, and the 95 % error of each number. If you choose 0.5:" in unseen
-        confirm = read_text(carol.get(f"/decide/{first}/confirm", params={"epsilon": "0.5"}).text).replace("\xa0", " ")
-        sure = 0.01 * math.exp(0.5) / (0.01 * math.exp(0.5) + 0.99)  # Bayes: 1.638 %
-        assert f"is at most {math.ceil(1e4 * sure) / 100} % sure afterwards." in confirm
-        assert "At ε = 0.5 the analyst would get count ± 6 (95 %)." in confirm  # 2e^(-0.5 · 7)/(1 + e^-0.5) < 0.05
-        assert "What is spent goes from 0 to 0.5 of 1. After it, 1 more answer at the same ε is possible." in confirm
-        assert carol.get(f"/decide/{first}/live").status_code == 403
-        assert carol.approve(first, "0.6").status_code == 409  # above the account's cap
-        assert carol.approve(first, "0.5").status_code == 200
-        answer = api.get(f"/queries/{first}").json()["answer"]
-        assert answer["epsilon"] == 0.5
-        assert answer["error_95"] is not None
-        assert "was looked at" not in answer["guarantee"]
-        decided = carol.get(f"/decide/{first}").text
-        assert f'href="/decide/{second}">Next waiting query</a>' in decided
-        count = f"{answer['rows'][0]['count']:,} ± {answer['error_95'][0]:,.0f}".replace("-", "−")
-        assert count in read_text(decided)  # as the analyst sees it
-        carol.act(f"/decide/{second}/look")
-        page = read_text(carol.get(f"/decide/{second}").text)
-        assert "starts with a 1 % suspicion ends with at most" in page.replace("\xa0", " ")
-        assert "What is spent goes from 0.5 to" in page
+@pytest.mark.clinic(algorithm="fixed", policy="budget:1", max_epsilon=0.5)
+def test_fixed_epsilon_account(anna: Guest, carol: Guest, api: httpx.Client) -> None:
+    first, second = anna.ask(), anna.ask("SELECT COUNT(*) FROM clinic WHERE smoker")
+    unseen = read_text(carol.get(f"/decide/{first}").text)
+    assert "Decide without looking" in unseen
+    assert "The ε that you choose, and the 95 % error of each number. If you choose 0.5:" in unseen
+    confirm = read_text(carol.get(f"/decide/{first}/confirm", params={"epsilon": "0.5"}).text)
+    sure = 0.01 * math.exp(0.5) / (0.01 * math.exp(0.5) + 0.99)  # Bayes: 1.638 %
+    assert f"is at most {math.ceil(1e4 * sure) / 100} % sure afterwards." in confirm
+    assert "At ε = 0.5 the analyst would get count ± 6 (95 %)." in confirm  # 2e^(-0.5 · 7)/(1 + e^-0.5) < 0.05
+    assert "What is spent goes from 0 to 0.5 of 1. After it, 1 more answer at the same ε is possible." in confirm
+    assert carol.get(f"/decide/{first}/live").status_code == 403
+    assert carol.approve(first, "0.6").status_code == 409  # above the account's cap
+    assert carol.approve(first, "0.5").status_code == 200
+    answer = api.get(f"/queries/{first}").json()["answer"]
+    assert answer["epsilon"] == 0.5
+    assert answer["error_95"] is not None
+    assert "was looked at" not in answer["guarantee"]
+    decided = carol.get(f"/decide/{first}").text
+    assert f'href="/decide/{second}">Next waiting query</a>' in decided
+    count = f"{answer['rows'][0]['count']:,} ± {answer['error_95'][0]:,.0f}".replace("-", "−")
+    assert count in read_text(decided)  # as the analyst sees it
+    carol.act(f"/decide/{second}/look")
+    page = read_text(carol.get(f"/decide/{second}").text)
+    assert "starts with a 1 % suspicion ends with at most" in page
+    assert "What is spent goes from 0.5 to" in page
 
 
 def test_priority_orders_the_queue_and_offers_a_threshold(site: Site, anna: Guest, carol: Guest) -> None:
@@ -69,24 +70,23 @@ def test_any_remaining_candidate_below_may_be_approved_and_none_above(site: Site
     assert carol.approve(query_id, "0.055").status_code == 422
     assert carol.approve(query_id, "").status_code == 422
     asked = read_text(carol.approve(query_id, "0.02", confirmed="0.05").text)
-    assert "Approve at ε = 0.02?" in asked.replace("&nbsp;", " ")  # another ε than agreed to
+    assert "Approve at ε = 0.02?" in asked  # another ε than agreed to
     assert carol.approve(query_id, "0.02").status_code == 200
     (entry,) = site.entries()
     assert str(entry.epsilon) == "0.02"
     assert entry.request.settings["chosen"] == 0.02
 
 
-def test_what_approving_would_take_from_others(start_site: Callable[..., Site]) -> None:
-    site = start_site(datasets={"clinic": clinic_settings(policy="paper")})
-    with site.guest("anna") as anna, site.guest("carol") as carol:
-        query_id = anna.ask()
-        anna.ask("SELECT COUNT(*) FROM clinic WHERE smoker")
-        anna.ask("SELECT diagnosis, COUNT(*) FROM clinic GROUP BY diagnosis")  # ten groups allow a larger ε
-        text = read_text(carol.get(f"/decide/{query_id}/others", params={"epsilon": "0.05"}).text)
+@pytest.mark.clinic(policy="paper")
+def test_what_approving_would_take_from_others(anna: Guest, carol: Guest) -> None:
+    query_id = anna.ask()
+    anna.ask("SELECT COUNT(*) FROM clinic WHERE smoker")
+    anna.ask("SELECT diagnosis, COUNT(*) FROM clinic GROUP BY diagnosis")  # ten groups allow a larger ε
+    text = read_text(carol.get(f"/decide/{query_id}/others", params={"epsilon": "0.05"}).text)
     assert "This waiting query could no longer be answered: SELECT COUNT(*) FROM clinic WHERE smoker" in text
 
 
-def test_shared_individuals_are_the_controllers_business(start_site: Callable[..., Site], tmp_path: Path) -> None:
+def test_shared_individuals_are_the_controllers_business(start_site: StartSite, tmp_path: Path) -> None:
     """Told when the second account is opened, to whoever confirms; its analyst sees a waiting query, and an answer."""
     datasets = {
         name: write_dataset(
@@ -105,9 +105,9 @@ def test_shared_individuals_are_the_controllers_business(start_site: Callable[..
         assert "same keys" not in carol.get(f"/decide/{first}/confirm?epsilon=0.1").text
         assert "Answered" in carol.approve(first, "0.1").text
         words = "20 of 50 individuals of this table have the same keys as individuals of the account 'north'"
-        confirm = read_text(carol.get(f"/decide/{second}/confirm?epsilon=0.1").text).replace("&#39;", "'")
+        confirm = read_text(carol.get(f"/decide/{second}/confirm?epsilon=0.1").text)
         assert f"{words} in this ledger. They are other people." in confirm
-        refused = read_text(carol.approve(second, "0.1").text).replace("&#39;", "'")  # nothing charged, decide again
+        refused = read_text(carol.approve(second, "0.1").text)  # nothing charged, decide again
         assert words in refused
         assert "say so when you confirm" in refused
         waiting = anna.get(f"/queries/{second}").text
@@ -119,9 +119,7 @@ def test_shared_individuals_are_the_controllers_business(start_site: Callable[..
         assert "same keys" not in carol.get(f"/decide/{later}/confirm?epsilon=0.1").text  # compared once
 
 
-def test_more_people_than_declared_are_the_controllers_business(
-    start_site: Callable[..., Site], tmp_path: Path
-) -> None:
+def test_more_people_than_declared_are_the_controllers_business(start_site: StartSite, tmp_path: Path) -> None:
     clinic = copy_clinic(tmp_path)
     clinic.schema.write_text(clinic.schema.read_text().replace("individuals = 4000", "individuals = 3999"))
     site = start_site(datasets={"clinic": clinic})
@@ -136,7 +134,7 @@ def test_more_people_than_declared_are_the_controllers_business(
 
 
 @pytest.mark.parametrize("reason", ["", "  \n "])
-def test_a_decision_needs_a_reason(site: Site, anna: Guest, carol: Guest, reason: str) -> None:
+def test_a_decision_needs_a_reason(anna: Guest, carol: Guest, reason: str) -> None:
     query_id = anna.ask()
     assert carol.approve(query_id, reason=reason).status_code == 422
     assert carol.act(f"/decide/{query_id}/deny", reason=reason).status_code == 422
@@ -161,3 +159,36 @@ def test_what_can_no_longer_be_answered_can_be_refused(site: Site, anna: Guest, 
     assert carol.act(f"/decide/{returned}/changes", phrase="syntax").status_code == 200
     assert "Nothing waits." in carol.get("/queue").text
     assert carol.approve(returned).status_code == 409
+
+
+def test_the_account_page_says_what_is_left_and_why_a_request_was_denied(start_site: StartSite) -> None:
+    settings = clinic_settings(algorithm="fixed", policy="budget:1@1e-06")
+    site = start_site(datasets={"clinic": settings})
+    with site.guest("anna") as anna, site.guest("carol") as carol:
+        first = anna.ask()
+        blind = read_text(carol.get(f"/decide/{first}").text)
+        assert "a budget of ε = 1 at δ = 1·10⁻⁶ in all" in blind
+        refused = carol.approve(first, "0.5")
+        assert refused.status_code == 409
+        assert "0 of the budget of 1 is spent; with an answer at ε = 0.5 it would read" in read_text(refused.text)
+        assert carol.approve(first, "0.1").status_code == 200
+        with (
+            Dataset.open(settings.data, schema=settings.schema) as clinic,
+            Ledger.open(site.settings.database, create=False) as ledger,
+        ):
+            assert clinic.release(COUNT, epsilon=0.9, ledger=ledger).status == "denied"
+            left = ledger.remaining("clinic")
+        assert left is not None
+        page = read_text(carol.get("/accounts/clinic").text)
+        assert "the budget does not allow it" in page
+        for epsilon, count in left.answers.items():
+            assert f"{epsilon:g} {count:,} {left.gaussian[epsilon]:,}" in page
+        assert "counted as ρ = 0.005 and read as ε at δ = 1·10⁻⁶" in page
+        assert "What is spent at other δ" in page
+        second = anna.ask("SELECT COUNT(*) FROM clinic WHERE smoker")
+        carol.act(f"/decide/{second}/look")
+        assert "This account counts ρ = " in read_text(carol.get(f"/decide/{second}").text)
+        for path in ("/", "/answers", f"/queries/{first}"):
+            seen = anna.get(path).text
+            assert "does not allow it" not in seen
+            assert "ρ" not in seen

@@ -6,8 +6,9 @@ import hashlib
 import html
 import json
 import re
-import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -73,31 +74,22 @@ def test_every_record_holds_the_digest_of_the_one_before(opened: Database) -> No
     assert (checked.intact, checked.records, checked.head) == (True, 5, previous)
 
 
-def test_two_workers_at_once_keep_one_chain(opened: Database) -> None:
+def test_several_workers_at_once_keep_one_chain(opened: Database) -> None:
     """Each with a database object of its own, as the server and `dosimeter user` have."""
-    workers = [Database(opened.target) for _ in range(4)]
-    failures: list[BaseException] = []
 
-    def write(worker: Database, name: str) -> None:
-        try:
+    def write(name: str) -> None:
+        with closing(Database(opened.target)) as worker:
             for number in range(15):
                 note(worker, name, f"act {number}")
-        except BaseException as error:  # noqa: BLE001 - shown by the test
-            failures.append(error)
 
-    threads = [threading.Thread(target=write, args=(each, f"w{n}")) for n, each in enumerate(workers)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    for worker in workers:
-        worker.close()
-    assert not failures
+    names = ("w0", "w1", "w2", "w3")
+    with ThreadPoolExecutor(len(names)) as threads:
+        list(threads.map(write, names))
     rows = read_rows(opened)
-    for name in ("w0", "w1", "w2", "w3"):
+    for name in names:
         assert [row["action"] for row in rows if row["user"] == name] == [f"act {number}" for number in range(15)]
-    assert check_audit(opened).intact
-    assert check_audit(opened).records == 65
+    checked = check_audit(opened)
+    assert (checked.intact, checked.records) == (True, 65)
 
 
 CHANGES = {
@@ -173,13 +165,11 @@ def test_the_database_refuses_what_only_adds_are_for(opened: Database, statement
 
 
 def test_text_that_is_no_text_is_found(tmp_path: Path) -> None:
-    database = Database(str(tmp_path / "site.db"))
-    database.migrate()
-    drop_guards(database)
-    execute(database, "UPDATE web_audit SET detail = CAST(x'ff' AS TEXT)")
-    checked = check_audit(database)
-    database.close()
-    assert checked.first_bad == (1, "its detail is not valid text")
+    with closing(Database(str(tmp_path / "site.db"))) as database:
+        database.migrate()
+        drop_guards(database)
+        execute(database, "UPDATE web_audit SET detail = CAST(x'ff' AS TEXT)")
+        assert check_audit(database).first_bad == (1, "its detail is not valid text")
 
 
 # ---------------------------------------------------------------- records from before
@@ -198,8 +188,7 @@ def migrate_to(database: Database, revision: str, *, down: bool = False) -> None
 
 
 def test_records_from_before_are_chained_as_they_were_found(database: str) -> None:
-    opened = Database(database)
-    try:
+    with closing(Database(database)) as opened:
         migrate_to(opened, "0002")
         old = [
             (number, f"2026-01-{number:02}T00:00:00.000000Z", "anna", f"act {number}", None, "q", "ε")
@@ -226,11 +215,23 @@ def test_records_from_before_are_chained_as_they_were_found(database: str) -> No
         assert left[-1] == "went on"
         opened.migrate()
         assert check_audit(opened).intact
-    finally:
-        opened.close()
 
 
 # ---------------------------------------------------------------- the commands
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> str:
+    """The configuration of a server to which an operator added somebody."""
+    file = str(write_configuration(tmp_path))
+    assert main(["user", "add", "ada", "--role", "analyst", "--config", file]) == 0
+    return file
+
+
+def forge_role(folder: Path) -> None:
+    with closing(Database(str(folder / "site.db"))) as database:
+        drop_guards(database)
+        execute(database, "UPDATE web_audit SET detail = 'eve, analyst' WHERE id = 2")
 
 
 def test_audit_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -255,10 +256,7 @@ def test_audit_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
     assert main(["audit", "verify"]) == 2
     assert main(["audit", "verify", "--config", config, "--database", target]) == 2
     assert "--config FILE, or --database L" in capsys.readouterr().err
-    database = Database(target)
-    drop_guards(database)
-    execute(database, "UPDATE web_audit SET detail = 'eve, analyst' WHERE id = 2")
-    database.close()
+    forge_role(tmp_path)
     assert main(["audit", "verify", "--config", config]) == 1
     assert "Not intact: record 2: its content does not match its digest" in capsys.readouterr().out
     assert main(["audit", "verify", "--config", config, "--json"]) == 1
@@ -268,10 +266,8 @@ def test_audit_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
 
 @pytest.mark.parametrize("name", ["site.db", "dosimeter.toml", "secret", "clinic.csv", "clinic.toml", "linked.jsonl"])
 def test_an_export_writes_over_nothing_that_the_server_needs(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
+    config: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
 ) -> None:
-    config = str(write_configuration(tmp_path))
-    assert main(["user", "add", "ada", "--role", "analyst", "--config", config]) == 0
     (tmp_path / "linked.jsonl").symlink_to("site.db")
     before = {each.name: each.read_bytes() for each in tmp_path.iterdir() if each.suffix != ".db-shm"}
     capsys.readouterr()
@@ -283,17 +279,12 @@ def test_an_export_writes_over_nothing_that_the_server_needs(
         assert main(["audit", "verify", "--config", config]) == 0
 
 
-def test_an_export_that_fails_leaves_the_earlier_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    config = str(write_configuration(tmp_path))
-    assert main(["user", "add", "ada", "--role", "analyst", "--config", config]) == 0
+def test_an_export_that_fails_leaves_the_earlier_one(config: str, tmp_path: Path) -> None:
     log = tmp_path / "log.jsonl"
     assert main(["audit", "export", "--config", config, "-o", str(log)]) == 0
     earlier = log.read_text()
     assert earlier.count("\n") == 2
-    database = Database(str(tmp_path / "site.db"))
-    drop_guards(database)
-    execute(database, "UPDATE web_audit SET detail = 'eve, analyst' WHERE id = 2")
-    database.close()
+    forge_role(tmp_path)
     assert main(["audit", "export", "--config", config, "-o", str(log)]) == 2
     assert log.read_text() == earlier
     assert not list(tmp_path.glob(".log*"))
@@ -310,7 +301,7 @@ def test_a_ledger_without_a_log_is_told_apart(tmp_path: Path, capsys: pytest.Cap
 # ---------------------------------------------------------------- what is recorded
 
 
-def test_reading_an_answer_is_on_record(site: Site, anna: Guest, carol: Guest) -> None:
+def test_reading_an_answer_is_on_record(site: Site, api: httpx.Client, anna: Guest, carol: Guest) -> None:
     query_id = anna.ask()
     anna.get(f"/queries/{query_id}")
     assert count_actions(site, "anna")["read an answer"] == 0
@@ -322,10 +313,9 @@ def test_reading_an_answer_is_on_record(site: Site, anna: Guest, carol: Guest) -
         assert anna.get(f"/queries/{query_id}").status_code == 200
         anna.get(f"/queries/{query_id}/status")
     assert count_actions(site, "anna")["read an answer"] == 1
-    with site.api() as api:
-        for _ in range(3):
-            api.get(f"/queries/{query_id}")
-            api.get("/queries")
+    for _ in range(3):
+        api.get(f"/queries/{query_id}")
+        api.get("/queries")
     assert count_actions(site, "anna")["read an answer"] == 2
 
 
@@ -345,17 +335,18 @@ def test_what_is_refused_is_on_record_once_per_session_and_page(site: Site, anna
     assert nobody == ["POST /sign-in, from 127.0.0.1"]
 
 
-def test_use_of_a_token_is_on_record_once_a_day(site: Site, anna: Guest, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_use_of_a_token_is_on_record_once_a_day(
+    site: Site, api: httpx.Client, anna: Guest, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from dosimeter.web.identity import users
 
     assert "never" in anna.get("/me").text
-    with site.api() as api:
-        for _ in range(3):
-            api.get("/datasets")
-        assert [d for w, a, d in read_trail(site) if a == "used a token"] == ["test"]
-        monkeypatch.setattr(users, "write_time", lambda: "2099-01-01T00:00:00.000000Z")
-        for _ in range(3):
-            api.get("/datasets")
+    for _ in range(3):
+        api.get("/datasets")
+    assert [d for w, a, d in read_trail(site) if a == "used a token"] == ["test"]
+    monkeypatch.setattr(users, "write_time", lambda: "2099-01-01T00:00:00.000000Z")
+    for _ in range(3):
+        api.get("/datasets")
     assert [d for w, a, d in read_trail(site) if a == "used a token"] == ["test"] * 2
     database = site.state.database
     assert users.list_tokens(database, find_user(database, "anna"))[0]["used_on"] == "2099-01-01"

@@ -17,6 +17,7 @@ from click.testing import CliRunner
 
 from dosimeter.cli import commands
 from dosimeter.errors import OptionError
+from tests.known import known
 from tests.waiting import LONGEST_WAIT, wait_until
 from tests.web.check_program import PROGRAM, Slow, is_running
 from tests.web.test_web_trail import measure
@@ -25,43 +26,39 @@ from tests.web.web_site import CERTIFICATES, Guest, read_text, write_configurati
 RUN = "import sys; from dosimeter.cli import commands; commands(sys.argv[1:])"
 
 
-@pytest.fixture
-def run() -> CliRunner:
-    return CliRunner()
+def run_command(*words: str) -> str:
+    """Run a command of an operator; return what it prints."""
+    return CliRunner().invoke(commands, words, catch_exceptions=False).output
 
 
-def test_users_come_and_go(tmp_path: Path, run: CliRunner) -> None:
-    config = ["--config", str(write_configuration(tmp_path))]
-    made = run.invoke(commands, ["user", "add", "Ada", "--role", "analyst", "--json", *config], catch_exceptions=False)
-    assert json.loads(made.output)["name"] == "ada"
-    with pytest.raises(OptionError, match="already"):
-        run.invoke(commands, ["user", "add", "ada", "--role", "analyst", *config], catch_exceptions=False)
-    with pytest.raises(OptionError, match="analyst, controller"):
-        run.invoke(commands, ["user", "add", "eve", "--role", "king", *config], catch_exceptions=False)
+def test_users_come_and_go(tmp_path: Path) -> None:
+    config = ("--config", str(write_configuration(tmp_path)))
+    assert json.loads(run_command("user", "add", "Ada", "--role", "analyst", "--json", *config))["name"] == "ada"
+    for name, role, words in (("ada", "analyst", "already"), ("eve", "king", "analyst, controller")):
+        with pytest.raises(OptionError, match=words):
+            run_command("user", "add", name, "--role", role, *config)
     with pytest.raises(OptionError, match="letters, digits"):
-        run.invoke(commands, ["user", "add", "e v e", "--role", "analyst", *config], catch_exceptions=False)
-    again = run.invoke(commands, ["user", "reset", "ada", *config], catch_exceptions=False)
-    assert re.search(r"ada signs in with the password \S{20}", again.output)
-    run.invoke(commands, ["user", "disable", "ada", *config], catch_exceptions=False)
-    listed = run.invoke(commands, ["user", "list", *config], catch_exceptions=False)
-    assert re.fullmatch(r"ada\s+analyst\s+disabled\n", listed.output)
+        run_command("user", "add", "e v e", "--role", "analyst", *config)
+    assert re.search(r"ada signs in with the password \S{20}", run_command("user", "reset", "ada", *config))
+    run_command("user", "disable", "ada", *config)
+    assert re.fullmatch(r"ada\s+analyst\s+disabled\n", run_command("user", "list", *config))
     with pytest.raises(OptionError, match="no user nobody"):
-        run.invoke(commands, ["user", "disable", "nobody", *config], catch_exceptions=False)
+        run_command("user", "disable", "nobody", *config)
 
 
-def test_secret_is_for_its_owner_only(tmp_path: Path, run: CliRunner) -> None:
+def test_secret_is_for_its_owner_only(tmp_path: Path) -> None:
     path = tmp_path / "key"
-    run.invoke(commands, ["user", "secret", str(path)], catch_exceptions=False)
+    run_command("user", "secret", str(path))
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert len(path.read_text().strip()) >= 32
     with pytest.raises(OptionError, match="exists already"):
-        run.invoke(commands, ["user", "secret", str(path)], catch_exceptions=False)
+        run_command("user", "secret", str(path))
 
 
 @pytest.mark.parametrize("arguments", [[], ["--demo", "--config", "x.toml"]])
-def test_serve_wants_one_thing(arguments: list[str], run: CliRunner) -> None:
+def test_serve_wants_one_thing(arguments: list[str]) -> None:
     with pytest.raises(OptionError, match="--config FILE, or --demo"):
-        run.invoke(commands, ["serve", *arguments], catch_exceptions=False)
+        run_command("serve", *arguments)
 
 
 def start(*arguments: str, program: str = RUN) -> tuple[subprocess.Popen[str], list[str]]:
@@ -105,8 +102,7 @@ def test_demo_tells_its_whole_story_and_stops_at_once(slow: Slow) -> None:
     """SIGTERM comes while a check runs that would run for good."""
     process, lines = start("serve", "--demo", "--port", "0", program=DEMO)
     try:
-        url = re.search(r"http://\S+", lines[0])
-        assert url is not None
+        url = known(re.search(r"http://\S+", lines[0]))
         people = {words[0]: words[1:] for words in (line.split() for line in lines[1:3])}
         assert set(people) == {"controller", "analyst"}
         with sign_in(url[0], *people["controller"]) as carol, sign_in(url[0], *people["analyst"]) as anna:
@@ -137,13 +133,13 @@ def test_demo_tells_its_whole_story_and_stops_at_once(slow: Slow) -> None:
         end(process)
 
 
-def test_a_configured_server_serves_those_whom_the_operator_added(tmp_path: Path, run: CliRunner) -> None:
+def test_a_configured_server_serves_those_whom_the_operator_added(tmp_path: Path) -> None:
     """With passwords as they are really stored; a server that starts again is for test_web_crash.py."""
     config = write_configuration(tmp_path, "port = 0")
     passwords = {}
     for name, role in (("carol", "controller"), ("anna", "analyst")):
-        made = run.invoke(commands, ["user", "add", name, "--role", role, "--json", "--config", str(config)])
-        passwords[name] = json.loads(made.output)["password"]
+        made = run_command("user", "add", name, "--role", role, "--json", "--config", str(config))
+        passwords[name] = json.loads(made)["password"]
     process, lines = start("serve", "--config", str(config))
     try:
         url = lines[0].split()[-1]

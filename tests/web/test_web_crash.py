@@ -8,17 +8,19 @@ import os
 import random
 import subprocess
 import sys
-import threading
 import time
-from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from unittest.mock import Mock
 
 import httpx
 import pytest
 
+from dosimeter.errors import LedgerError
 from dosimeter.ledger import Ledger
-from tests.waiting import LONGEST_WAIT, wait_until
-from tests.web.web_site import CERTIFICATES, Guest, Site, add_users
+from tests.known import known
+from tests.web.test_web_commands import sign_in
+from tests.web.web_site import PASSWORD, Guest, Site, StartSite, add_users
 
 SCRIPT = Path(__file__).with_name("web_crash.py")
 SHARED = os.pathsep.join(filter(None, [str(SCRIPT.parents[2]), os.environ.get("PYTHONPATH", "")]))
@@ -36,35 +38,13 @@ class Process:
         self.url = json.loads(self.process.stdout.readline())["url"]
 
     def guest(self, name: str) -> Guest:
-        guest = Guest(base_url=self.url, follow_redirects=True, timeout=LONGEST_WAIT, verify=CERTIFICATES)
-
-        def answers() -> bool:
-            with contextlib.suppress(httpx.TransportError):
-                return bool(guest.sign_in(name))
-            return False
-
-        wait_until(answers, "the server answers")  # its socket is open before it listens
-        return guest
+        return sign_in(self.url, name, PASSWORD)
 
     def end(self) -> None:
         self.process.kill()
         self.process.wait()
         assert self.process.stdout is not None
         self.process.stdout.close()
-
-
-@pytest.fixture(params=["sqlite", "postgresql"])
-def prepared(
-    request: pytest.FixtureRequest, tmp_path: Path, prepared_database: tuple[Path, dict[str, str]]
-) -> tuple[str, dict[str, str]]:
-    """A database with users, and their tokens."""
-    if request.param == "postgresql":
-        create: Callable[[], str] = request.getfixturevalue("create_database")
-        url = create()
-        return url, add_users(url)
-    path = tmp_path / "site.db"
-    path.write_bytes(prepared_database[0].read_bytes())
-    return str(path), prepared_database[1]
 
 
 def ledger_entries(database: str) -> list[tuple[str, str]]:
@@ -87,23 +67,23 @@ ALWAYS |= {("postgresql", "before settle"), ("postgresql", "after settle")}  # a
 
 
 @pytest.mark.parametrize(
-    ("prepared", "place", "entries", "status", "words"),
+    ("database", "place", "entries", "status", "words"),
     [
         pytest.param(kind, *step, marks=[] if (kind, step[0]) in ALWAYS else [pytest.mark.long])
         for kind in ("sqlite", "postgresql")
         for step in STEPS
     ],
-    indirect=["prepared"],
+    indirect=["database"],
 )
 def test_killed_at_every_step(
-    prepared: tuple[str, dict[str, str]],
-    start_site: Callable[..., Site],
+    database: str,
+    start_site: StartSite,
     place: str,
     entries: list[tuple[str, str]],
     status: str,
     words: str,
 ) -> None:
-    database, tokens = prepared
+    tokens = add_users(database)
     victim = Process(database, place)
     try:
         with victim.guest("anna") as anna, victim.guest("carol") as carol:
@@ -129,9 +109,9 @@ def test_killed_at_every_step(
 
 
 @pytest.mark.long
-def test_killed_at_any_time(prepared: tuple[str, dict[str, str]], start_site: Callable[..., Site]) -> None:
+def test_killed_at_any_time(database: str, start_site: StartSite) -> None:
     """Two controllers approve a dozen queries at once while the server is killed somewhere among them, three times."""
-    database, tokens = prepared
+    tokens = add_users(database)
     asked: list[str] = []
     dice = random.Random(7)
     for _ in range(3):
@@ -146,13 +126,10 @@ def test_killed_at_any_time(prepared: tuple[str, dict[str, str]], start_site: Ca
                     with contextlib.suppress(httpx.TransportError):
                         guest.approve(query_id, epsilon="0.01")
 
-            threads = [threading.Thread(target=approve, args=(guest,)) for guest in guests]
-            for thread in threads:
-                thread.start()
-            time.sleep(dice.uniform(0.05, 0.9))
-            os.kill(victim.process.pid, 9)
-            for thread in threads:
-                thread.join()
+            with ThreadPoolExecutor(2) as threads:
+                threads.map(approve, guests)
+                time.sleep(dice.uniform(0.05, 0.9))
+                os.kill(victim.process.pid, 9)
             for guest in guests:
                 guest.close()
         finally:
@@ -165,8 +142,7 @@ def test_killed_at_any_time(prepared: tuple[str, dict[str, str]], start_site: Ca
         found = {query_id: api.get(f"/queries/{query_id}").json() for query_id in asked}
     assert {query["status"] for query in found.values()} == {"released"}
     with Ledger.open(database, create=False) as ledger:
-        account = ledger.account("clinic")
-        assert account is not None
+        account = known(ledger.account("clinic"))
         released = [entry for entry in account.entries if entry.status == "released"]
         assert ledger.verify().intact
     # Every query has exactly one released entry, with the numbers its analyst sees; the rest are charged reservations.
@@ -180,12 +156,8 @@ def test_killed_at_any_time(prepared: tuple[str, dict[str, str]], start_site: Ca
 def test_double_click_releases_once(site: Site, anna: Guest, carol: Guest) -> None:
     query_id = anna.ask()
     carol.get(f"/decide/{query_id}")
-    results: list[int] = []
-    threads = [threading.Thread(target=lambda: results.append(carol.approve(query_id).status_code)) for _ in range(6)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(6) as threads:
+        results = threads.map(lambda _: carol.approve(query_id).status_code, range(6))
     assert sorted(results) == [200, 409, 409, 409, 409, 409]
     assert ledger_entries(site.settings.database) == [("released", "0.05")]
     with site.guest("conrad") as conrad:  # who had the page open meanwhile
@@ -197,14 +169,9 @@ def test_double_click_releases_once(site: Site, anna: Guest, carol: Guest) -> No
 def test_failure_after_the_charge_is_said_at_once(
     site: Site, anna: Guest, carol: Guest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from dosimeter.errors import LedgerError
-
-    def full(*_: object, **__: object) -> None:
-        raise LedgerError("The disk is full.")
-
     query_id = anna.ask()
     with monkeypatch.context() as patch:
-        patch.setattr(Ledger, "settle", full)
+        patch.setattr(Ledger, "settle", Mock(side_effect=LedgerError("The disk is full.")))
         page = carol.approve(query_id)
     assert "it counts, and there is no answer" in page.text
     assert carol.approve(query_id).status_code == 200

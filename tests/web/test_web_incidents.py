@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 from dosimeter.errors import DataError
 from dosimeter.ledger import Ledger
 from dosimeter.release import run as releasing
+from tests.known import known
 from tests.web.browsing import OpenPage, expect, find_barriers
 from tests.web.test_web_trail import count_actions, measure, read_trail
-from tests.web.web_site import COUNT, Guest, Site, clinic_settings, copy_clinic, read_text
+from tests.web.web_site import COUNT, Guest, Site, StartSite, copy_clinic, read_text
 
 SENTENCE = "Answers from this dataset are stopped until a controller has looked at it."
 SMOKERS = "SELECT COUNT(*) FROM clinic WHERE smoker"
@@ -108,8 +109,7 @@ def test_controllers_see_it_on_every_page_and_clear_it(site: Site, anna: Guest, 
     assert SENTENCE not in str(list_analyst_pages(anna, query_id))
     cleared = [(w, d) for w, action, d in read_trail(site) if action == "cleared an incident"]
     assert cleared == [("carol", "The disk was full. It is not any more.")]
-    with Ledger.open(site.settings.database, create=False) as ledger:
-        (incident,) = ledger.incidents("clinic")
+    (incident,) = site.state.database.ledger.incidents("clinic")
     assert (incident.cleared_by, incident.reason) == ("carol", "The disk was full. It is not any more.")
     again = carol.act("/incidents/clinic/clear", reason="twice")
     assert again.status_code == 409
@@ -120,7 +120,7 @@ def test_controllers_see_it_on_every_page_and_clear_it(site: Site, anna: Guest, 
 
 
 def test_a_failure_after_the_charge_can_be_answered_again(
-    site: Site, anna: Guest, carol: Guest, monkeypatch: pytest.MonkeyPatch
+    site: Site, api: httpx.Client, anna: Guest, carol: Guest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     query_id = anna.ask()
     measure(carol, query_id)
@@ -131,8 +131,7 @@ def test_a_failure_after_the_charge_can_be_answered_again(
     carol.act("/incidents/clinic/clear", reason="looked into")
     carol.approve(query_id)
     assert "Answered" in carol.get(f"/decide/{query_id}").text
-    with site.api() as api:
-        assert api.get(f"/queries/{query_id}").json()["status"] == "released"
+    assert api.get(f"/queries/{query_id}").json()["status"] == "released"
     assert [entry.status for entry in site.entries()] == ["denied", "released"]
 
 
@@ -158,8 +157,8 @@ def test_a_stop_by_another_program_is_noticed(site: Site, anna: Guest, monkeypat
     assert SENTENCE not in read_text(anna.get("/ask").text)
 
 
-def test_pages_with_warnings_are_accessible(start_site: Callable[..., Site], open_page: OpenPage) -> None:
-    site = start_site(datasets={"clinic": clinic_settings(allow_identifying=True)})
+@pytest.mark.clinic(allow_identifying=True)
+def test_pages_with_warnings_are_accessible(site: Site, open_page: OpenPage) -> None:
     with site.guest("anna") as analyst, site.guest("carol") as controller:
         waiting = analyst.ask("SELECT COUNT(*) FROM clinic WHERE name = 'Yusuf Demir'")
         controller.approve(analyst.ask())
@@ -186,9 +185,7 @@ def test_pages_with_warnings_are_accessible(start_site: Callable[..., Site], ope
 # ---------------------------------------------------------------- continuations
 
 
-def test_the_account_tells_who_said_that_the_people_are_the_same(
-    start_site: Callable[..., Site], tmp_path: Path
-) -> None:
+def test_the_account_tells_who_said_that_the_people_are_the_same(start_site: StartSite, tmp_path: Path) -> None:
     clinic = copy_clinic(tmp_path)
     site = start_site(datasets={"clinic": clinic})
     with site.guest("anna") as anna, site.guest("carol") as carol:
@@ -208,9 +205,6 @@ def test_the_account_tells_who_said_that_the_people_are_the_same(
         assert "Answered" in carol.get(f"/decide/{second}").text
         account = read_text(carol.get("/accounts/clinic").text)
     assert "The data or the schema changed" in account
-    with Ledger.open(site.settings.database, create=False) as ledger:
-        found = ledger.account("clinic")
-    assert found is not None
-    (step,) = found.continuations
+    (step,) = known(site.state.database.ledger.account("clinic")).continuations
     assert step.by == "carol"
     assert f"{step.at[:10]} {step.at[11:16]} carol" in account

@@ -8,7 +8,6 @@ import io
 import json
 import math
 import re
-from collections.abc import Callable
 from html import unescape
 from itertools import pairwise
 from typing import Any
@@ -18,7 +17,7 @@ import pytest
 from dosimeter.web.assets import STATIC, Assets
 from dosimeter.web.store import Database, QueryFilter, QueryStatus, page_decided, page_open, page_own
 from dosimeter.web.store.tables import QUERIES
-from tests.web.web_site import USERS_AND_ROLES, Guest, Site, find_user, read_text, write_dataset
+from tests.web.web_site import USERS_AND_ROLES, Guest, Site, StartSite, find_user, read_text, write_dataset
 
 WAITING, DECIDED = 2_000, 1_000
 SMALL = 200_000  # bytes of one page, without what the browser keeps
@@ -176,7 +175,7 @@ def test_an_analyst_reaches_all_own_queries(crowded: Site) -> None:
         )
 
 
-def test_the_queue_says_which_epsilon_the_wanted_accuracy_needs(site: Site, anna: Guest, carol: Guest) -> None:
+def test_the_queue_says_which_epsilon_the_wanted_accuracy_needs(anna: Guest, carol: Guest) -> None:
     """Noise on whole numbers, of scale 1/ε: ± 5 needs the smallest ε with P(|noise| > 5) ≤ 5 %, whatever the data."""
     anna.ask(wanted_error="5")
     anna.ask("SELECT AVG(age) FROM clinic", wanted_error="5")  # it depends on how many people there are
@@ -192,7 +191,7 @@ def test_the_queue_says_which_epsilon_the_wanted_accuracy_needs(site: Site, anna
 
 
 @pytest.fixture
-def wide(start_site: Callable[..., Site], tmp_path: Any) -> Site:
+def wide(start_site: StartSite, tmp_path: Any) -> Site:
     names = [f"q{number:03d}" for number in range(348)]
     values = ", ".join(f'"v{number:05d}"' for number in range(10_000))
     facts = f'individuals = 10\n[columns]\ncode = {{ type = "category", values = [{values}] }}\n'
@@ -275,7 +274,7 @@ def test_another_content_has_another_address(tmp_path: Any) -> None:
     assert after.address("b.css") == Assets(tmp_path).address("b.css")
 
 
-def test_pages_name_versioned_files_only(site: Site, anna: Guest, carol: Guest) -> None:
+def test_pages_name_versioned_files_only(anna: Guest, carol: Guest) -> None:
     query_id = anna.ask()
     carol.approve(query_id)
     cold = 0
@@ -303,7 +302,7 @@ def test_no_name_in_the_exported_audit_log_is_a_formula(anna: Guest, carol: Gues
     assert "=1+1" in {record["detail"] for record in whole}  # as it was chained
 
 
-def test_the_audit_log_is_exported_whole_and_in_part(site: Site, anna: Guest, carol: Guest) -> None:
+def test_the_audit_log_is_exported_whole_and_in_part(anna: Guest, carol: Guest) -> None:
     from dosimeter.web.store.audit_log import AuditRecord
 
     query_id = anna.ask()

@@ -11,9 +11,8 @@ from typing import Any
 
 import pytest
 
-from dosimeter.engines.duckdb import DuckDBEngine
 from dosimeter.ledger import Ledger
-from tests.web.web_site import Guest, Site
+from tests.web.web_site import Guest, note_readers
 
 BENCH = Path(__file__).parents[2] / "bench" / "web.py"
 
@@ -61,24 +60,13 @@ def test_page_follows_the_slider_on_a_million_people(tmp_path: Path) -> None:
         assert load["ratio"]["n"] == load["variance"]["n"] == 20
 
 
-def test_slider_reads_no_data(site: Site, anna: Guest, carol: Guest, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_slider_reads_no_data(anna: Guest, carol: Guest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Why the page can follow: what it shows for another ε, or another share or variance, was measured before."""
-    sql = "SELECT sex, SUM(visits) FROM clinic GROUP BY sex"
-    query_id, fetched = anna.ask(sql), []
-
-    def count(fetch: Any) -> Any:
-        def counted(self: DuckDBEngine, query: Any) -> Any:
-            fetched.append(query)
-            return fetch(self, query)
-
-        return counted
-
-    for name in ("fetch", "fetch_few"):
-        monkeypatch.setattr(DuckDBEngine, name, count(getattr(DuckDBEngine, name)))
+    query_id, readers = anna.ask("SELECT sex, SUM(visits) FROM clinic GROUP BY sex"), note_readers(monkeypatch)
     assert carol.get(f"/decide/{query_id}").status_code == 200
-    assert fetched  # measured now
-    fetched.clear()
+    assert readers  # measured now
+    readers.clear()
     forms = [{"epsilon": "0.04"}, {"epsilon": "10"}, {"percent": "80"}, {"preset": "variance", "tau": "0.001"}]
     readings = [carol.get(f"/decide/{query_id}/live", params=form).json() for form in forms]
     assert len({json.dumps(reading["fragments"]) for reading in readings}) == len(forms)
-    assert not fetched
+    assert not readers

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import re
-import sqlite3
-from collections.abc import Callable, Iterator
-from contextlib import closing
+from collections.abc import Iterator
 from dataclasses import replace
 from decimal import Decimal
 from html import unescape
@@ -15,8 +13,10 @@ import pytest
 
 from dosimeter.errors import LedgerError
 from dosimeter.ledger import Charge, Ledger, Reservation
+from tests.known import known
 from tests.ledger.long_ledgers import grow_ledger
-from tests.web.web_site import Site, clinic_settings, make_settings, read_text
+from tests.ledger.raw_records import alter
+from tests.web.web_site import Site, StartSite, clinic_settings, make_settings, read_text
 
 ENTRIES = 1_000
 pytestmark = pytest.mark.xdist_group("long account")  # which takes longer to grow than to look at
@@ -27,8 +27,7 @@ def grow(site: Site, entries: int = ENTRIES) -> None:
     with site.guest("anna") as anna, site.guest("carol") as carol:
         carol.approve(anna.ask(), "0.5")
     with Ledger.open(site.settings.database) as ledger:
-        account = ledger.account("clinic")
-        assert account is not None
+        account = known(ledger.account("clinic"))
         grow_ledger(ledger, "clinic", account.entries[0].request, entries - 1)
 
 
@@ -68,13 +67,12 @@ def test_the_page_stays_small_and_leads_to_all_entries(long: Site) -> None:
             assert len(carol.get(path).content) < 200_000, path
 
 
-def test_an_entry_that_is_settled_later_is_read_again(start_site: Callable[..., Site]) -> None:
+@pytest.mark.clinic(algorithm="fixed", policy="budget:50")
+def test_an_entry_that_is_settled_later_is_read_again(site: Site) -> None:
     """The number of entries stays the same when one that was open is settled."""
-    site = start_site(datasets={"clinic": clinic_settings(algorithm="fixed", policy="budget:50")})
     grow(site, 2)
     with Ledger.open(site.settings.database) as ledger:
-        account = ledger.account("clinic")
-        assert account is not None
+        account = known(ledger.account("clinic"))
         request = replace(account.entries[0].request, request_digest="another")
         entry = ledger.reserve("clinic", lambda _: Reservation(request=request, charge=Charge(Decimal("0.1"))))
         assert [each.status for each in site.state.history("clinic")] == ["released", "released", "reserved"]
@@ -110,14 +108,12 @@ def test_analysts_read_released_answers_in_parts(long: Site) -> None:
         assert len(anna.get("/answers").content) < 200_000
 
 
-def test_a_server_does_not_start_on_an_altered_ledger(start_site: Callable[..., Site]) -> None:
+def test_a_server_does_not_start_on_an_altered_ledger(start_site: StartSite) -> None:
     """A release follows the chain from the last checkpoint; the start of a server reads all of it."""
     site = start_site(datasets={"clinic": clinic_settings(algorithm="fixed", policy="budget:50")})
     grow(site, 60)
     site.stop()
-    with closing(sqlite3.connect(site.settings.database, isolation_level=None)) as raw:
-        raw.execute("DROP TRIGGER dosimeter_ledger_no_update")
-        raw.execute("UPDATE dosimeter_ledger SET at = '' WHERE seq = 5")
+    alter(site.settings.database, "UPDATE dosimeter_ledger SET at = '' WHERE seq = 5")
     with Ledger.open(site.settings.database) as ledger:
         assert ledger.summary("clinic") is not None
     with pytest.raises(LedgerError, match="altered at record 5"):

@@ -24,38 +24,28 @@ from dosimeter.web.account_exposure import Sums, sum_guarantees
 from dosimeter.web.decision.accuracy import find_enough, list_numbers, show_errors
 from dosimeter.web.decision.measured import MANY, MeasuredQuery, compress_classes, measure_query
 from dosimeter.web.worker import JobMeter
-from tests.web.web_site import Site, read_text, write_dataset
+from tests.known import known
+from tests.schemas import category, decimal, declare, plain, whole
+from tests.web.web_site import StartSite, read_text, write_dataset
 
 
 def many_people(n: int, seed: int = 3) -> Dataset:
     dice = np.random.default_rng(seed)
     table = pa.table({"cost": np.round(dice.gamma(2.0, 3000.0, n), 2), "age": dice.integers(17, 91, n)})
-    schema = {
-        "table": "many", "individuals": n, "reviewed": True,
-        "columns": {
-            "cost": {"type": "decimal", "bounds": [0, 50000], "resolution": 0.01},
-            "age": {"type": "integer", "bounds": [17, 90]},
-        },
-    }  # fmt: skip
-    return Dataset.open(table, schema=schema)
+    return Dataset.open(table, schema=declare("many", n, {"cost": decimal(0, 50000, 0.01), "age": whole(17, 90)}))
 
 
-def prepare_many(dataset: Dataset, sql: str = "SELECT SUM(cost) FROM many") -> MeasuredQuery:
+def prepare_many(
+    dataset: Dataset, sql: str = "SELECT SUM(cost) FROM many", meter: JobMeter | None = None
+) -> MeasuredQuery:
     order = ReleaseOrder(read_way(prefer="ratio:0.95"))
-    return measure_query(dataset, prepare_release(dataset.schema, sql, LookOptions(), order), JobMeter())
+    return measure_query(dataset, prepare_release(dataset.schema, sql, LookOptions(), order), meter or JobMeter())
 
 
 def test_numbers_stand_beside_the_public_names_of_their_groups() -> None:
-    schema = {
-        "table": "stays", "individuals": 6, "reviewed": True,
-        "columns": {"ward": {"type": "category", "values": ["a", "b"]}},
-        "tables": {
-            "wards": {
-                "public": True, "key": "ward",
-                "columns": {"ward": {"type": "text"}, "name": {"type": "text"}, "beds": {"type": "integer"}},
-            },
-        },
-    }  # fmt: skip
+    columns = {"ward": plain("text"), "name": plain("text"), "beds": plain("integer")}
+    named = {"wards": {"public": True, "key": "ward", "columns": columns}}
+    schema = declare("stays", 6, {"ward": category("a", "b")}, tables=named)
     wards = pa.table({"ward": ["a", "b"], "name": ["Anna", "Bert"], "beds": [2, 4]})
     stays = pa.table({"ward": ["a", "a", "b", "b", "b", "b"]})
     grouped = "(SELECT ward, COUNT(*) AS n FROM stays GROUP BY ward) g JOIN wards w USING (ward)"
@@ -80,12 +70,7 @@ def test_few_groups_that_can_be_told_are_not_typical() -> None:
             "age": np.arange(sum(sizes.values()), dtype=np.int64) % 60 + 20,
         }
     )
-    schema = {
-        "table": "many", "individuals": sum(sizes.values()), "reviewed": True,
-        "columns": {
-            "place": {"type": "category", "values": list(sizes)}, "age": {"type": "integer", "bounds": [0, 100]},
-        },
-    }  # fmt: skip
+    schema = declare("many", sum(sizes.values()), {"place": category(*sizes), "age": whole(0, 100)})
     with Dataset.open(table, schema=schema) as dataset:
         measured = prepare_many(dataset, "SELECT place, AVG(age) FROM many GROUP BY place")
     told = {
@@ -94,8 +79,7 @@ def test_few_groups_that_can_be_told_are_not_typical() -> None:
     }
     tempting = [epsilon for epsilon, errors in told.items() if len(errors) == 1 and errors[0] <= 15.0]
     assert tempting
-    enough = find_enough(measured, 15.0)
-    assert enough is not None
+    enough = known(find_enough(measured, 15.0))
     assert enough == min(
         epsilon for epsilon, errors in told.items() if sorted(errors)[2:] and sorted(errors)[2] <= 15.0
     )
@@ -121,7 +105,7 @@ def test_kept_numbers_choose_as_the_whole_table_does(text: str, monkeypatch: pyt
     assert [line.value for line in quick.candidates] == pytest.approx([line.value for line in whole.candidates])
 
 
-def test_classes_for_the_picture_keep_both_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_classes_for_the_picture_keep_both_ends() -> None:
     with many_people(30_000) as dataset:
         sensitivities = dataset.risk("SELECT SUM(cost) FROM many").sensitivities
     drawn = compress_classes(sensitivities)
@@ -138,16 +122,7 @@ def test_computation_stops_when_asked() -> None:
         meter = JobMeter()
         meter.stopped = True
         with pytest.raises(Interrupted):
-            measure_query(
-                dataset,
-                prepare_release(
-                    dataset.schema,
-                    "SELECT SUM(cost) FROM many",
-                    LookOptions(),
-                    ReleaseOrder(read_way(prefer="ratio:0.9")),
-                ),
-                meter,
-            )
+            prepare_many(dataset, meter=meter)
 
 
 def test_sums_follow_everybody_through_all_answers(tmp_path: Path) -> None:
@@ -156,14 +131,8 @@ def test_sums_follow_everybody_through_all_answers(tmp_path: Path) -> None:
         (age, kind, hours) for age in range(20, 26) for kind in "ab" for hours in (0, 3, 8) for _ in range(1 + age % 2)
     ]
     ages, kinds, hours = (list(column) for column in zip(*rows, strict=True))
-    schema = {
-        "table": "staff", "individuals": len(rows) + 2, "reviewed": True,
-        "columns": {
-            "age": {"type": "integer", "bounds": [0, 100]},
-            "kind": {"type": "category", "values": ["a", "b"]},
-            "hours": {"type": "integer", "bounds": [0, 10]},
-        },
-    }  # fmt: skip
+    columns = {"age": whole(0, 100), "kind": category("a", "b"), "hours": whole(0, 10)}
+    schema = declare("staff", len(rows) + 2, columns)
     queries: list[tuple[str, float, Callable[[int, str, int], float]]] = [
         ("SELECT COUNT(*) FROM staff WHERE age >= 23", 0.5, lambda a, k, h: 1.0 if a >= 23 else 0.0),
         ("SELECT SUM(hours) FROM staff WHERE kind = 'a'", 0.25, lambda a, k, h: h / 10 if k == "a" else 0.0),
@@ -175,8 +144,7 @@ def test_sums_follow_everybody_through_all_answers(tmp_path: Path) -> None:
     ):
         for sql, epsilon, _ in queries:
             dataset.query(sql).release(ledger, Fixed(epsilon), policy="budget:9")
-        account = ledger.account("staff")
-        assert account is not None
+        account = known(ledger.account("staff"))
         sums = sum_guarantees(dataset, account.entries, JobMeter())
     own = sorted((sum(e * share(*row) for _, e, share in queries) for row in rows), reverse=True)
     assert sums.total == 0.875
@@ -219,8 +187,7 @@ def test_sums_go_on_after_groups_that_nobody_declared(tmp_path: Path) -> None:
 
         def spend(sql: str, epsilon: float, given: dict[str, Any]) -> Sums:
             dataset.query(sql, **given).release(ledger, Fixed(epsilon), policy="budget:9", delta_total=1e-3)
-            account = ledger.account("notes")
-            assert account is not None
+            account = known(ledger.account("notes"))
             return sum_guarantees(dataset, account.entries, JobMeter())
 
         for sql, epsilon, given in asked:
@@ -236,7 +203,7 @@ def rooms() -> pa.Table:
     return pa.table({"number": [0, 1], "wing": ["north", "south"]})
 
 
-def test_people_with_several_rows(start_site: Callable[..., Site], tmp_path: Path) -> None:
+def test_people_with_several_rows(start_site: StartSite, tmp_path: Path) -> None:
     """One individual, many rows: who they are is masked, and their guarantees are added as a bound."""
     rows = [(f"p{n % 40}", f"v{n}", n % 9) for n in range(100)]
     facts = (
@@ -263,8 +230,7 @@ def test_people_with_several_rows(start_site: Callable[..., Site], tmp_path: Pat
             assert "•••" in people
             assert not re.findall(r"\bp\d+\b", read_text(people))
             revealed = read_text(carol.act(f"/decide/{query_id}/reveal", epsilon="1").text)
-            first = re.search(r"(\d+) people share this ([^×]+) \d", revealed)  # whoever moves the answer most
-            assert first is not None
+            first = known(re.search(r"(\d+) people share this ([^×]+) \d", revealed))
             named = set(first[2].split(", "))
             assert (int(first[1]), len(named)) == (len(exposed), min(len(exposed), 8))
             assert named <= exposed

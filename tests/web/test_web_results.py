@@ -1,4 +1,6 @@
-"""Answers as analysts read them: digits that the error allows, pictures, CSV, printable records; what to expect."""
+"""Answers as analysts read them: digits that the error allows, pictures, CSV, printable records; what to expect; and
+what was released, for every analyst and without a trace of who asked.
+"""
 
 from __future__ import annotations
 
@@ -8,14 +10,17 @@ import hashlib
 import io
 import math
 import re
-from collections.abc import Callable
+from html import unescape
 
+import httpx
 import pytest
 
 from dosimeter.web.answer_view import view_answer, write_csv
 from dosimeter.web.figures import show_estimate, show_interval
 from dosimeter.web.public import AnswerShape, PublicAnswer
-from tests.web.web_site import Guest, Site, clinic_settings, read_text
+from tests.known import known
+from tests.web.test_web_trail import count_actions, measure
+from tests.web.web_site import COUNT, Guest, Site, StartSite, clinic_settings, read_text
 
 
 @pytest.mark.parametrize(
@@ -71,8 +76,7 @@ def test_each_number_has_its_own_error_and_its_place_in_the_picture() -> None:
     assert view.rows[1][1].note == "negative: that is the noise"
     low, high = min(at - 3 - 2 - at for at in range(10)), max(at - 3 + 2 + at for at in range(10))
     for at, row in enumerate(view.rows):
-        whisker = row[1].whisker
-        assert whisker is not None
+        whisker = known(row[1].whisker)
         for drawn, number in ((whisker.dot, at - 3), (whisker.low, -5), (whisker.high, 2 * at - 1)):
             assert drawn == pytest.approx(3 + 94 * (number - low) / (high - low), abs=0.06)
     hidden = view_answer(make_answer(10, errors=False), SHAPE)
@@ -120,27 +124,16 @@ def test_no_text_in_a_csv_file_is_a_formula() -> None:
     assert [line[1] for line in lines[1:]] == [str(-at - 0.5) for at in range(len(rows))]  # numbers stay numbers
 
 
-def test_an_alias_is_no_formula_for_whoever_downloads_the_answer(start_site: Callable[..., Site]) -> None:
-    site = start_site(datasets={"clinic": clinic_settings(algorithm="fixed")})
-    with site.guest("anna") as anna, site.guest("bob") as bob, site.guest("carol") as carol:
-        carol.approve(anna.ask('SELECT COUNT(*) AS "=1+1" FROM clinic'), "0.05", preference="")
-        (path,) = set(re.findall(r"/answers/clinic/[0-9a-f]+/answer.csv", bob.get("/answers").text))
-        head = next(csv.reader(io.StringIO(bob.get(path).text)))
-    assert head == ["'=1+1", "'=1+1 error_95"]
-
-
 # ---------------------------------------------------------------- what to expect, before anybody looks
 
 
-def test_the_error_to_expect_is_decided_by_the_schema_alone(start_site: Callable[..., Site]) -> None:
+def test_the_error_to_expect_is_decided_by_the_schema_alone(site: Site, anna: Guest, api: httpx.Client) -> None:
     """A count's noise at ε is on whole numbers: the tail beyond t is 2 q^(t+1)/(1 + q) with q = exp(−ε)."""
-    site = start_site()
-    with site.api("anna") as api, site.guest("anna") as anna:
-        body = {"dataset": "clinic", "sql": "SELECT COUNT(*) FROM clinic WHERE smoker"}
-        before = api.post("/check", json=body).json()["expected"]
-        site.state.datasets["clinic"].worker.dataset.close()  # nothing can be read from here on
-        assert api.post("/check", json=body).json()["expected"] == before
-        page = read_text(anna.act("/ask/check", **body, wanted_error="5").text)
+    body = {"dataset": "clinic", "sql": "SELECT COUNT(*) FROM clinic WHERE smoker"}
+    before = api.post("/check", json=body).json()["expected"]
+    site.state.datasets["clinic"].worker.dataset.close()  # nothing can be read from here on
+    assert api.post("/check", json=body).json()["expected"] == before
+    page = read_text(anna.act("/ask/check", **body, wanted_error="5").text)
     (count,) = before["columns"]
     for epsilon, error in zip(before["epsilons"], count["errors"], strict=True):
         q = math.exp(-epsilon)
@@ -150,28 +143,26 @@ def test_the_error_to_expect_is_decided_by_the_schema_alone(start_site: Callable
     assert "± 5 takes about ε = 0.6" in page
 
 
-def test_an_average_says_how_many_people_it_needs(site: Site, anna: Guest) -> None:
+def test_an_average_says_how_many_people_it_needs(api: httpx.Client, anna: Guest) -> None:
     checked = anna.act("/ask/check", dataset="clinic", sql="SELECT AVG(age), MEDIAN(age) FROM clinic", wanted_error="1")
     text = read_text(checked.text)
     assert all(f"if {people} people" in text for people in ("100", "1,000", "10,000"))
     assert re.search(r"median_age ± \d+ rows", text)
-    with site.api("anna") as api:
-        document = api.post("/check", json={"dataset": "clinic", "sql": "SELECT AVG(age) FROM clinic"}).json()
+    document = api.post("/check", json={"dataset": "clinic", "sql": "SELECT AVG(age) FROM clinic"}).json()
     by_people = document["expected"]["columns"][0]["by_people"]
     large = by_people["10000"]
     assert all(few is None or few > many for few, many in zip(by_people["1000"], large, strict=True))
     assert large == sorted(large, reverse=True)  # a larger ε, a smaller error
 
 
-def test_examples_and_descriptions_come_from_the_schema(site: Site, anna: Guest) -> None:
+def test_examples_and_descriptions_come_from_the_schema(api: httpx.Client, anna: Guest) -> None:
     page = anna.get("/ask").text
     assert "What their treatment cost, in euros" in page
     examples = re.findall(r'data-example="([^"]+)"', page)
     assert len(examples) >= 4
-    with site.api("anna") as api:
-        for sql in examples:
-            document = {"dataset": "clinic", "sql": sql.replace("&#39;", "'").replace("&#34;", '"')}
-            assert api.post("/check", json=document).json()["answerable"], sql
+    for sql in examples:
+        document = {"dataset": "clinic", "sql": unescape(sql)}
+        assert api.post("/check", json=document).json()["answerable"], sql
 
 
 # ---------------------------------------------------------------- printable records
@@ -185,8 +176,7 @@ def test_a_record_for_its_analyst_holds_nothing_they_are_not_told(site: Site, an
     assert "the purpose" in record.text
     for secret in ("carol", "0.9501", "0.05", "agreed", "records</dd>"):
         assert secret not in record.text, secret
-    style = re.search(r"<style>(.*?)</style>", record.text, flags=re.DOTALL)
-    assert style is not None
+    style = known(re.search(r"<style>(.*?)</style>", record.text, flags=re.DOTALL))
     digest = base64.b64encode(hashlib.sha256(style[1].encode()).digest()).decode()
     assert record.headers["content-security-policy"].startswith(f"default-src 'none'; style-src 'sha256-{digest}'")
     assert len(record.headers.get_list("content-security-policy")) == 1
@@ -195,15 +185,14 @@ def test_a_record_for_its_analyst_holds_nothing_they_are_not_told(site: Site, an
             assert bob.get(f"/queries/{query_id}/{part}").status_code == 404
     waiting = anna.ask("SELECT SUM(visits) FROM clinic")
     assert anna.get(f"/queries/{waiting}/record").status_code == 404
-    entry = re.search(r'href="/records/(\w+)"', carol.get("/decided").text)
-    assert entry is not None
+    entry = known(re.search(r'href="/records/(\w+)"', carol.get("/decided").text))
     assert "carol" in carol.get(f"/records/{entry[1]}").text
     assert "For the controller only" not in carol.get(f"/records/{entry[1]}").text
     assert "For the controller only" in carol.get(f"/records/{entry[1]}?private=true").text
 
 
 def test_a_record_of_a_repeated_answer_tells_nothing_of_who_asked_first(
-    start_site: Callable[..., Site], monkeypatch: pytest.MonkeyPatch
+    start_site: StartSite, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from dosimeter.web.store import queries
 
@@ -226,7 +215,7 @@ def test_a_record_of_a_repeated_answer_tells_nothing_of_who_asked_first(
     assert table.findall(his) == table.findall(hers) != []  # the same numbers
 
 
-def test_a_record_for_its_analyst_does_not_tell_the_threshold_of_the_test(start_site: Callable[..., Site]) -> None:
+def test_a_record_for_its_analyst_does_not_tell_the_threshold_of_the_test(start_site: StartSite) -> None:
     dataset = clinic_settings(
         algorithm="find-and-release", policy="budget:50", svt=1.0, variance=0.24681, candidates="0.5"
     )
@@ -235,8 +224,7 @@ def test_a_record_for_its_analyst_does_not_tell_the_threshold_of_the_test(start_
         query_id = anna.ask()
         carol.approve(query_id, "0.5", confirmed="test")
         page = anna.get(f"/queries/{query_id}/record")
-        entry = re.search(r'href="/records/(\w+)"', carol.get("/decided").text)
-        assert entry is not None
+        entry = known(re.search(r'href="/records/(\w+)"', carol.get("/decided").text))
         assert "<dd>0.24681</dd>" in carol.get(f"/records/{entry[1]}").text
     assert page.status_code == 200
     assert "<dt>ε for finding it</dt><dd>1</dd>" in page.text
@@ -248,8 +236,7 @@ def test_one_released_answer_has_a_page_and_a_file(site: Site, anna: Guest, caro
     carol.approve(anna.ask("SELECT diagnosis, sex, COUNT(*) FROM clinic GROUP BY diagnosis, sex"))
     with site.guest("bob") as bob:
         listed = bob.get("/answers").text
-        place = re.search(r'href="(/answers/clinic/\w+)">All rows', listed)
-        assert place is not None  # 30 rows: the list shows the first ones
+        place = known(re.search(r'href="(/answers/clinic/\w+)">All rows', listed))
         whole = bob.get(place[1])
         assert whole.text.count("Wilson disease") >= 3
         assert len(bob.get(f"{place[1]}/answer.csv").text.splitlines()) == 31
@@ -297,7 +284,7 @@ def test_settings_say_what_a_threshold_means(carol: Guest) -> None:
     assert "anna analyst" in page
 
 
-def test_health_tells_that_the_data_are_gone(start_site: Callable[..., Site], tmp_path: object) -> None:
+def test_health_tells_that_the_data_are_gone(start_site: StartSite, tmp_path: object) -> None:
     from pathlib import Path
 
     from tests.web.web_site import CLINIC
@@ -312,11 +299,140 @@ def test_health_tells_that_the_data_are_gone(start_site: Callable[..., Site], tm
         assert (answer.status_code, answer.json()) == (503, {"status": "the data of a dataset cannot be found"})
 
 
-def test_an_interface_says_the_limit_that_was_passed(site: Site) -> None:
+def test_an_interface_says_the_limit_that_was_passed(api: httpx.Client) -> None:
+    long = api.post("/queries", json={"dataset": "clinic", "sql": "x" * 10_001, "purpose": "p"}).json()
+    assert "sql may have 10,000 characters at most." in long["error"]["message"]
+    empty = api.post("/queries", json={"dataset": "clinic", "sql": "SELECT 1", "purpose": ""}).json()
+    assert "purpose is needed." in empty["error"]["message"]
+    many = api.get("/queries", params={"limit": 200}).json()
+    assert "limit must be at most 100." in many["error"]["message"]
+
+
+SMOKERS = "SELECT sex, COUNT(*) AS people FROM clinic WHERE smoker GROUP BY sex"
+WRITTEN = "/* for Dr. Quagmire */ select sex,   count(*) as people\nfrom clinic -- anna\nwhere smoker group by sex"
+
+
+def answer(site: Site, guest: Guest, carol: Guest, sql: str, purpose: str = "Quagmire's thesis") -> str:
+    query_id = guest.ask(sql, purpose=purpose)
+    measure(carol, query_id)
+    carol.approve(query_id)
     with site.api("anna") as api:
-        long = api.post("/queries", json={"dataset": "clinic", "sql": "x" * 10_001, "purpose": "p"}).json()
-        assert "sql may have 10,000 characters at most." in long["error"]["message"]
-        empty = api.post("/queries", json={"dataset": "clinic", "sql": "SELECT 1", "purpose": ""}).json()
-        assert "purpose is needed." in empty["error"]["message"]
-        many = api.get("/queries", params={"limit": 200}).json()
-        assert "limit must be at most 100." in many["error"]["message"]
+        assert api.get("/answers", params={"dataset": "clinic"}).status_code == 200
+    return query_id
+
+
+# ---------------------------------------------------------------- the list
+
+
+def test_every_analyst_sees_what_was_released_and_nothing_of_who_asked(site: Site, anna: Guest, carol: Guest) -> None:
+    assert "Nothing was released yet." in anna.get("/answers").text
+    query_id = answer(site, anna, carol, WRITTEN)
+    denied = anna.ask(COUNT)
+    carol.act(f"/decide/{denied}/deny", reason="x")
+    anna.ask("SELECT SUM(visits) FROM clinic")  # waits
+    own = anna.get(f"/queries/{query_id}")
+    with site.guest("bob") as bob, site.api("bob") as api:
+        page = bob.get("/answers")
+        document = api.get("/answers", params={"dataset": "clinic"}).json()
+        assert bob.get(f"/queries/{query_id}").status_code == 404
+    assert document["following"] is None
+    (found,) = document["answers"]
+    assert set(found) == {"entry", "dataset", "sql", "answer", "measured", "grouped", "counts"}
+    assert found["sql"] == "SELECT sex, COUNT(*) AS people FROM clinic WHERE smoker GROUP BY sex"
+    assert (found["measured"], found["grouped"]) == (["people"], True)
+    assert found["answer"]["epsilon"] is found["answer"]["epsilon_svt"] is found["answer"]["error_95"] is None
+    with site.api("anna") as api:
+        assert found["answer"] == api.get(f"/queries/{query_id}").json()["answer"]
+    for row in found["answer"]["rows"]:
+        assert f"{row['people']:,}".replace("-", "−") in page.text
+        assert f"{row['people']:,}".replace("-", "−") in own.text
+    for text in (page.text, str(document)):
+        for secret in ("Quagmire", "anna", "carol", query_id, "thesis", "2026-", "purpose"):
+            assert secret not in text.replace('data-who="bob"', ""), secret
+
+
+def test_answers_come_in_pages(site: Site, anna: Guest, carol: Guest, monkeypatch: pytest.MonkeyPatch) -> None:
+    from dosimeter.web.routes import results
+
+    monkeypatch.setattr(results, "PAGE", 2)
+    made = [f"SELECT COUNT(*) FROM clinic WHERE age > {age}" for age in (10, 20, 30, 40, 50)]
+    for sql in made:
+        carol.approve(anna.ask(sql), "0.05", preference="ratio:0.01")
+    with site.api("bob") as api, site.guest("bob") as bob:
+        seen: list[str] = []
+        before: dict[str, str] = {}
+        for _ in range(3):
+            document = api.get("/answers", params={"dataset": "clinic", "limit": 2, **before}).json()
+            seen += [found["sql"] for found in document["answers"]]
+            before = {"before": document["following"]}
+        assert document["following"] is None
+        shown, address = [], "/answers"
+        while address:
+            page = unescape(bob.get(address).text)
+            shown += re.findall(r'<pre class="sql[^>]*>([^<]*)</pre>', page)
+            link = re.search(r'href="(/answers\?[^"]*before=[^"]*)"', page)
+            address = link[1] if link else ""
+        assert api.get("/answers", params={"dataset": "clinic", "before": "abc123"}).json()["answers"] == []
+        assert api.get("/answers", params={"dataset": "nowhere"}).status_code == 404
+        assert bob.get("/answers", params={"dataset": "nowhere"}).status_code == 404
+        assert bob.get("/answers", params={"before": "%00"}).status_code == 422
+    assert seen == shown == made[::-1]
+
+
+def test_reading_released_answers_is_on_record(site: Site, anna: Guest, carol: Guest) -> None:
+    carol.approve(anna.ask())
+    with site.guest("bob") as bob, site.api("bob") as api:
+        for _ in range(3):
+            bob.get("/answers")
+            api.get("/answers", params={"dataset": "clinic"})
+    assert count_actions(site, "bob")["read released answers"] == 2
+    assert carol.get("/answers").status_code == 403  # controllers have the account
+
+
+# ---------------------------------------------------------------- the promise as it is previewed
+
+
+@pytest.mark.parametrize("algorithm", ["fixed", "find-and-release"])
+def test_the_previewed_promise_is_the_one_that_comes(start_site: StartSite, algorithm: str) -> None:
+    """A look at an analyst's own query shows in the promise, and so in the preview; one at a colleague's in neither."""
+    dataset = clinic_settings(algorithm=algorithm, policy="budget:50", variance=0.01, candidates="0.5")
+    site = start_site(datasets={"clinic": dataset})
+    approved = {"confirmed": "test"} if algorithm == "find-and-release" else {}
+    with site.guest("anna") as anna, site.guest("bob") as bob, site.guest("carol") as carol:
+
+        def answer_blindly(guest: Guest, name: str) -> bool:
+            """Give whether the promise tells of a look; it is the previewed one."""
+            query_id = guest.ask()
+            page = unescape(carol.get(f"/decide/{query_id}").text)
+            promise = known(re.search(r'<blockquote class="promise">([^<]*)</blockquote>', page))
+            carol.approve(query_id, "0.5", **approved)
+            with site.api(name) as api:
+                found = api.get(f"/queries/{query_id}").json()
+            assert found["answer"]["guarantee"] == promise[1]
+            return "looked at before" in promise[1]
+
+        assert not answer_blindly(anna, "anna")
+        looked_at = anna.ask()
+        carol.act(f"/decide/{looked_at}/look")
+        measure(carol, looked_at)
+        assert not answer_blindly(bob, "bob")
+        assert answer_blindly(anna, "anna")
+
+
+def test_a_promise_on_violations_is_told_to_everybody(start_site: StartSite) -> None:
+    """V7, from the settings: on the controller's pages before anything is looked at, and in the analyst's answer."""
+    dataset = clinic_settings(
+        algorithm="find-and-release", policy="budget:5", svt=0.1, variance=0.01, violation=0.05, candidates="0.5,0.1"
+    )
+    site = start_site(datasets={"clinic": dataset})
+    with site.guest("anna") as anna, site.guest("carol") as carol:
+        query_id = anna.ask()
+        for page in (f"/decide/{query_id}", f"/decide/{query_id}/confirm"):
+            assert "finds one above that with a chance of at most 0.05" in unescape(carol.get(page).text)
+        carol.approve(query_id, "0.5", confirmed="test")
+        listed = read_text(carol.get("/decided").text)
+    with site.api("anna") as api:
+        answer = api.get(f"/queries/{query_id}").json()["answer"]
+    assert f"{answer['epsilon']:g} carol" in listed  # what the test found, though nobody approved that number
+    assert answer["violation"] == 0.05
+    assert "with a chance of at most 0.05, in all its uses together" in answer["guarantee"]

@@ -1,4 +1,6 @@
-"""Whoever looks leaves a trail, whoever is shut out stays out, and nobody learns what is not theirs to know."""
+"""Whoever looks leaves a trail, whoever is shut out stays out, nobody learns what is not theirs to know, and a query or
+condition about a single person is noticed.
+"""
 
 from __future__ import annotations
 
@@ -6,15 +8,14 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 import sqlalchemy as sa
-from click.testing import CliRunner
 
-from dosimeter.cli import commands
 from dosimeter.ledger import Ledger
 from dosimeter.web.identity import users
 from dosimeter.web.identity.throttle import Limits
@@ -23,8 +24,19 @@ from dosimeter.web.store.audit_log import NOBODY, OPERATOR, SERVER
 from dosimeter.web.store.database import Database
 from dosimeter.web.store.queries import find_own, withdraw_query
 from dosimeter.web.store.tables import AUDIT, QUERIES
+from tests.known import known
 from tests.waiting import wait_until
-from tests.web.web_site import COUNT, PASSWORD, Guest, Site, clinic_settings, find_user, read_text, write_configuration
+from tests.web.web_site import (
+    COUNT,
+    PASSWORD,
+    Guest,
+    Site,
+    StartSite,
+    clinic_settings,
+    find_user,
+    read_text,
+    write_configuration,
+)
 
 OTHER = "SELECT COUNT(*) FROM clinic WHERE smoker"
 LIMITS = Limits("10.0.0.9", 5, 15)
@@ -71,21 +83,18 @@ def test_every_kind_of_look_is_on_record_once(site: Site, anna: Guest, carol: Gu
     assert count_actions(site, "conrad")["viewed risk"] == 1
 
 
-def test_revealing_before_one_may_look_reveals_and_records_nothing(start_site: Callable[..., Site]) -> None:
-    site = start_site(datasets={"clinic": clinic_settings(algorithm="fixed")})
-    with site.guest("anna") as anna, site.guest("carol") as carol:
-        query_id = anna.ask()
-        assert carol.act(f"/decide/{query_id}/reveal", epsilon="1").status_code == 403
-        assert count_actions(site, "carol")["revealed identities"] == 0
-        carol.act(f"/decide/{query_id}/look")
-        assert carol.act(f"/decide/{query_id}/reveal", epsilon="1").status_code == 200
-        assert count_actions(site, "carol")["revealed identities"] == 1
+@pytest.mark.clinic(algorithm="fixed")
+def test_revealing_before_one_may_look_reveals_and_records_nothing(site: Site, anna: Guest, carol: Guest) -> None:
+    query_id = anna.ask()
+    assert carol.act(f"/decide/{query_id}/reveal", epsilon="1").status_code == 403
+    assert count_actions(site, "carol")["revealed identities"] == 0
+    carol.act(f"/decide/{query_id}/look")
+    assert carol.act(f"/decide/{query_id}/reveal", epsilon="1").status_code == 200
+    assert count_actions(site, "carol")["revealed identities"] == 1
 
 
 @pytest.mark.parametrize("algorithm", ["fixed", "find-and-release"])
-def test_sums_per_person_are_a_look_that_the_next_promise_tells(
-    start_site: Callable[..., Site], algorithm: str
-) -> None:
+def test_sums_per_person_are_a_look_that_the_next_promise_tells(start_site: StartSite, algorithm: str) -> None:
     dataset = clinic_settings(algorithm=algorithm, policy="budget:50", variance=0.01)
     site = start_site(datasets={"clinic": dataset})
     approved = {"confirmed": "test"} if algorithm == "find-and-release" else {}
@@ -138,14 +147,13 @@ def test_password_changes_are_on_record(site: Site, anna: Guest) -> None:
 
 
 def test_what_the_operator_does_is_on_record(tmp_path: Path) -> None:
-    config = ["--config", str(write_configuration(tmp_path))]
+    from tests.web.test_web_commands import run_command
+
+    config = ("--config", str(write_configuration(tmp_path)))
     for words in (["add", "ada", "--role", "analyst"], ["reset", "ada"], ["disable", "ada"]):
-        made = CliRunner().invoke(commands, ["user", *words, *config], catch_exceptions=False)
-        assert made.exit_code == 0
-    database = Database(str(tmp_path / "site.db"))
-    with database.reading() as connection:
+        run_command("user", *words, *config)
+    with closing(Database(str(tmp_path / "site.db"))) as database, database.reading() as connection:
         rows = connection.execute(sa.select(AUDIT).order_by(AUDIT.c.id)).mappings().all()
-    database.close()
     assert [(row["user"], row["action"], row["detail"]) for row in rows] == [
         (SERVER, "began the chain", "no records from before"),
         (OPERATOR, "added a user", "ada, analyst"),
@@ -157,68 +165,38 @@ def test_what_the_operator_does_is_on_record(tmp_path: Path) -> None:
 # ---------------------------------------------------------------- shutting somebody out
 
 
-@pytest.fixture
-def opened(prepared_database: tuple[Path, dict[str, str]], tmp_path: Path) -> Any:
-    path = tmp_path / "race.db"
-    path.write_bytes(prepared_database[0].read_bytes())
-    database = Database(str(path))
-    yield database
-    database.close()
+def replace_meanwhile(patch: pytest.MonkeyPatch, act: Callable[[], object]) -> None:
+    """Let something happen after a password was found right, and before anything comes of it."""
+    matches = users._matches
+
+    def match(stored: str, password: str) -> bool:
+        right = matches(stored, password)
+        act()
+        return right
+
+    patch.setattr(users, "_matches", match)
 
 
 @pytest.mark.parametrize("act", [users.reset_password, users.disable_user])
 def test_old_password_opens_nothing_once_it_is_replaced(
     opened: Database, monkeypatch: pytest.MonkeyPatch, act: Callable[[Database, str], object]
 ) -> None:
-    """It is replaced after it was found right and before the session begins."""
-    matches = users._matches
-
-    def replace_meanwhile(stored: str, password: str) -> bool:
-        right = matches(stored, password)
-        act(opened, "anna")
-        return right
-
-    monkeypatch.setattr(users, "_matches", replace_meanwhile)
+    replace_meanwhile(monkeypatch, lambda: act(opened, "anna"))
     assert users.sign_in(opened, "anna", PASSWORD, LIMITS, hours=1) is None
     anna = find_user(opened, "anna")
     assert not users.change_password(opened, anna, PASSWORD, "another password", LIMITS)
 
 
 def test_old_password_changes_nothing_once_it_is_replaced(opened: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    anna, matches, given = find_user(opened, "anna"), users._matches, []
-
-    def replace_meanwhile(stored: str, password: str) -> bool:
-        right = matches(stored, password)
-        given.append(users.reset_password(opened, "anna"))
-        return right
-
+    anna, given = find_user(opened, "anna"), list[str]()
     with monkeypatch.context() as patch:
-        patch.setattr(users, "_matches", replace_meanwhile)
+        replace_meanwhile(patch, lambda: given.append(users.reset_password(opened, "anna")))
         assert not users.change_password(opened, anna, PASSWORD, "another password", LIMITS)
     assert users.sign_in(opened, "anna", given[0], LIMITS, hours=1)
 
 
-@pytest.mark.parametrize("way", ["reset", "password", "everywhere"])
-def test_tokens_end_with_the_password_and_with_all_sessions(site: Site, anna: Guest, way: str) -> None:
-    made = re.search(r'id="fresh-token">([^<]+)<', anna.act("/me/tokens", name="notebook").text)
-    assert made is not None
-    headers = {"Authorization": f"Bearer {made[1]}"}
-    assert httpx.get(f"{site.url}/api/v1/queries", headers=headers).status_code == 200
-    assert "revokes your API tokens" in anna.get("/me").text
-    match way:
-        case "reset":
-            users.reset_password(site.state.database, "anna")
-        case "password":
-            said = anna.act("/me/password", current=PASSWORD, fresh="another password").text
-            assert "API tokens are revoked" in said
-        case _:
-            anna.act("/sign-out-everywhere")
-    assert httpx.get(f"{site.url}/api/v1/queries", headers=headers).status_code == 401
-
-
 def test_no_token_is_made_by_a_session_that_has_ended(opened: Database) -> None:
-    begun = users.sign_in(opened, "anna", PASSWORD, LIMITS, hours=1)
-    assert begun is not None
+    begun = known(users.sign_in(opened, "anna", PASSWORD, LIMITS, hours=1))
     user = users.find_session(opened, begun.key)
     assert user == begun.user
     users.end_everything(opened, user)
@@ -230,21 +208,22 @@ def test_no_token_is_made_by_a_session_that_has_ended(opened: Database) -> None:
 
 
 @pytest.mark.parametrize("status", ["waiting", "approving", "interrupted"])
-def test_withdrawing_looks_the_same_in_every_open_state(site: Site, anna: Guest, status: str) -> None:
+def test_withdrawing_looks_the_same_in_every_open_state(
+    site: Site, api: httpx.Client, anna: Guest, status: str
+) -> None:
     query_id = anna.ask()
     state = site.state
     claim = {"claim": "c"} if status == "approving" else {}
     state.claims.add("c")
     with state.database.writing() as connection:
         connection.execute(QUERIES.update().where(QUERIES.c.id == query_id).values(status=status, **claim))
-    with site.api() as api:
-        assert api.get(f"/queries/{query_id}").json()["status"] == "waiting"
-        first = anna.act(f"/queries/{query_id}/withdraw")
-        assert first.status_code == 200
-        assert api.get(f"/queries/{query_id}").json()["status"] == "withdrawn"
-        again = anna.act(f"/queries/{query_id}/withdraw")
-        assert again.status_code == 409
-        assert "withdrawn" in anna.get(f"/queries/{query_id}").text
+    assert api.get(f"/queries/{query_id}").json()["status"] == "waiting"
+    first = anna.act(f"/queries/{query_id}/withdraw")
+    assert first.status_code == 200
+    assert api.get(f"/queries/{query_id}").json()["status"] == "withdrawn"
+    again = anna.act(f"/queries/{query_id}/withdraw")
+    assert again.status_code == 409
+    assert "withdrawn" in anna.get(f"/queries/{query_id}").text
 
 
 @pytest.mark.parametrize(
@@ -272,8 +251,7 @@ def test_withdrawal_counts_unless_there_is_an_answer(
 
     monkeypatch.setattr(approve, "release", withdraw_meanwhile)
     carol.approve(query_id)
-    query = find_own(state.database, analyst, query_id)
-    assert query is not None
+    query = known(find_own(state.database, analyst, query_id))
     assert query.status == becomes
     assert show_query(query, None).status == shown
     assert carol.get(f"/decide/{query_id}").status_code == 200
@@ -282,7 +260,7 @@ def test_withdrawal_counts_unless_there_is_an_answer(
 # ---------------------------------------------------------------- links from elsewhere
 
 
-def test_link_from_elsewhere_sets_no_preference(site: Site, anna: Guest, carol: Guest) -> None:
+def test_link_from_elsewhere_sets_no_preference(anna: Guest, carol: Guest) -> None:
     query_id = anna.ask()
     measure(carol, query_id)
     form = {"preset": "ratio", "percent": "1", "epsilon": "10"}
@@ -300,7 +278,7 @@ def test_link_from_elsewhere_sets_no_preference(site: Site, anna: Guest, carol: 
         assert "Largest ε that meets the preference: 0.05" in read_text(page)
 
 
-def test_looser_preference_is_said_whatever_its_kind(site: Site, anna: Guest, carol: Guest) -> None:
+def test_looser_preference_is_said_whatever_its_kind(anna: Guest, carol: Guest) -> None:
     query_id = anna.ask()
     measure(carol, query_id)
     for form, looser in (
@@ -315,3 +293,100 @@ def test_looser_preference_is_said_whatever_its_kind(site: Site, anna: Guest, ca
     ):
         reading = carol.get(f"/decide/{query_id}/live", params=form).json()
         assert ("Looser than your own threshold" in json.dumps(reading)) == looser, form
+
+
+NAMED = "SELECT diagnosis, COUNT(*) FROM clinic WHERE name = 'Yusuf Demir' GROUP BY diagnosis"
+ISLAND = "SELECT diagnosis, COUNT(*) FROM clinic WHERE district = 'Seal Island' GROUP BY diagnosis"
+
+
+# ---------------------------------------------------------------- queries
+
+
+def test_a_query_about_one_person_is_refused_where_it_is_checked_and_where_it_is_asked(
+    anna: Guest, api: httpx.Client
+) -> None:
+    for sql in (NAMED, "SELECT COUNT(*) FILTER (WHERE patient_id LIKE 'P218%') FROM clinic"):
+        asked = {"dataset": "clinic", "sql": sql, "purpose": "x"}
+        assert "asks about single persons" in read_text(anna.act("/ask/check", dataset="clinic", sql=sql).text)
+        assert anna.act("/ask", **asked).status_code == 422
+        checked = api.post("/check", json={"dataset": "clinic", "sql": sql}).json()
+        assert not checked["answerable"]
+        assert checked["clause"] in ("name = 'Yusuf Demir'", "patient_id LIKE 'P218%'")
+        refused = api.post("/queries", json=asked)
+        assert refused.status_code == 422
+        assert "identifies people" in refused.json()["error"]["message"]
+    assert "You have not asked anything yet." in anna.get("/queries").text
+    for sql in (COUNT, "SELECT COUNT(DISTINCT patient_id) FROM clinic WHERE name IS NOT NULL"):
+        answer = api.post("/check", json={"dataset": "clinic", "sql": sql}).json()
+        assert "single persons" not in answer["message"]
+
+
+@pytest.mark.parametrize("algorithm", ["find", "fixed"])
+def test_where_it_is_allowed_the_decision_opens_with_an_alarm(start_site: StartSite, algorithm: str) -> None:
+    site = start_site(datasets={"clinic": clinic_settings(allow_identifying=True, algorithm=algorithm)})
+    with site.guest("anna") as anna, site.guest("carol") as carol:
+        assert "singles people out by name" in read_text(anna.act("/ask/check", dataset="clinic", sql=NAMED).text)
+        page = carol.get(f"/decide/{anna.ask(NAMED)}").text
+        assert page.index('class="alarm"') < page.index("<h1")
+        assert "This query singles people out by name: name = &#39;Yusuf Demir&#39;." in page
+        assert 'class="alarm"' not in carol.get(f"/decide/{anna.ask('SELECT COUNT(*) FROM clinic WHERE smoker')}").text
+
+
+# ---------------------------------------------------------------- conditions
+
+
+def list_tried(site: Site, user: str = "carol") -> list[str]:
+    return [detail for who, action, detail in read_trail(site) if (who, action) == (user, "tried a condition")]
+
+
+@pytest.mark.parametrize("condition", ["name = 'Yusuf Demir'", "patient_id LIKE 'P218%'", "name IS NULL"])
+def test_a_condition_that_names_people_needs_them_revealed_first(
+    site: Site, anna: Guest, carol: Guest, condition: str
+) -> None:
+    query_id = anna.ask(ISLAND)
+    measure(carol, query_id)
+    text = f"MAX(rdr) FILTER (WHERE {condition}) / MIN(rdr) <= 1.0"
+    form = {"preset": "own", "text": text}
+    refused = carol.get(f"/decide/{query_id}/live", params=form).json()
+    assert "Choose Reveal under Most exposed first" in refused["problem"]
+    assert refused["job"] is None
+    assert not refused["fragments"]
+    page = carol.get(f"/decide/{query_id}", params=form)
+    assert "Choose Reveal under Most exposed first" in read_text(page.text)
+    confirm = carol.get(f"/decide/{query_id}/confirm", params=form | {"epsilon": "0.05"})
+    assert confirm.status_code == 422
+    assert carol.approve(query_id, preference=text).status_code == 422
+    assert len(list_tried(site)) == 1
+    assert condition in list_tried(site)[0]
+    assert count_actions(site, "carol")["revealed identities"] == 0
+
+    carol.act(f"/decide/{query_id}/reveal", epsilon="1")
+    assert count_actions(site, "carol")["revealed identities"] == 1
+    assert "Reveal" not in carol.get(f"/decide/{query_id}/live", params=form).json()["problem"]
+    with site.guest("carol") as elsewhere:  # another session
+        again = elsewhere.get(f"/decide/{query_id}/live", params=form).json()
+        assert "Choose Reveal" in again["problem"]
+    other = anna.ask()  # another query
+    measure(carol, other)
+    assert "Choose Reveal" in carol.get(f"/decide/{other}/live", params=form).json()["problem"]
+
+
+def test_every_own_condition_is_on_record(site: Site, anna: Guest, carol: Guest) -> None:
+    query_id = anna.ask()
+    measure(carol, query_id)
+    texts = ["QUANTILE_CONT(rdr, 0.9) <= 1.5 * AVG(rdr)", "MEDIAN(rdr) FILTER (WHERE smoker) <= 2"]
+    for text in (*texts, *texts, "MIN(rdr) / MAX(rdr) >= 0.5", "this is no condition"):
+        for epsilon in ("0.01", "0.02"):
+            carol.get(f"/decide/{query_id}/live", params={"preset": "own", "text": text, "epsilon": epsilon})
+    carol.get(f"/decide/{query_id}/live", params={"preset": "variance", "tau": "0.1"})
+    carol.get(f"/decide/{query_id}/live", params={"preset": "medians", "column": "sex", "value": "Other"})
+    tried = list_tried(site)
+    assert (
+        len(tried) == 3
+    )  # each once; the fixed sentences are no conditions of one's own, and nor is what has no meaning
+    assert "QUANTILE_CONT(rdr, 0.9)" in tried[0]
+    assert "smoker" in tried[1].lower()
+    assert "Other" in tried[2]
+    carol.approve(query_id, preference="MAX(rdr) / AVG(rdr) <= 3")
+    assert len(list_tried(site)) == 4
+    assert "MAX(rdr) / AVG(rdr)" in json.dumps(list_tried(site)[3])

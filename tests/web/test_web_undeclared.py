@@ -24,9 +24,10 @@ from dosimeter.web.decision.undeclared import describe_shown
 from dosimeter.web.routes import accounts
 from dosimeter.web.settings import DatasetSettings
 from dosimeter.web.worker import JobMeter
+from tests.known import known
 from tests.unit.test_thresholded_groups import COUNTS, FACTS, NOTES
 from tests.web.browsing import OpenPage, expect, wait_for_decision, wait_for_epsilon, wait_for_rest
-from tests.web.web_site import Site, read_text
+from tests.web.web_site import StartSite, read_text
 
 BY_X = "SELECT x, COUNT(*) AS n FROM notes GROUP BY x"
 
@@ -46,7 +47,7 @@ def notes(tmp_path: Path) -> Callable[..., DatasetSettings]:
 
 
 def test_controller_sees_which_groups_would_be_shown(
-    start_site: Callable[..., Site], notes: Callable[..., DatasetSettings], open_page: OpenPage
+    start_site: StartSite, notes: Callable[..., DatasetSettings], open_page: OpenPage
 ) -> None:
     """T = 15 at ε = 1 and D = 10⁻⁶: flu (300) and gout (80) are shown; rare (4) and thirty people alone are not."""
     from axe_playwright_python.sync_playwright import Axe
@@ -91,8 +92,7 @@ def test_controller_sees_which_groups_would_be_shown(
     carol.click("main form button.primary")
     expect(carol.locator(".decided")).to_contain_text("gout")
     expect(carol.locator(".decided")).not_to_contain_text("alone-")
-    account = site.state.database.ledger.account("notes")
-    assert account is not None
+    account = known(site.state.database.ledger.account("notes"))
     assert account.reading.delta == Decimal("0.000001")
     with site.guest("anna") as anna:
         answer = read_text(anna.get(f"/queries/{query_id}").text)
@@ -119,9 +119,7 @@ def test_somebody_in_several_groups_counts_once_in_each() -> None:
     )
 
 
-def test_preference_finds_epsilon_for_such_groups(
-    start_site: Callable[..., Site], notes: Callable[..., DatasetSettings]
-) -> None:
+def test_preference_finds_epsilon_for_such_groups(start_site: StartSite, notes: Callable[..., DatasetSettings]) -> None:
     site = start_site(datasets={"notes": notes(algorithm="find", min_rows=2)})
     with site.guest("anna") as anna, site.guest("carol") as carol:
         query_id = anna.ask(COUNTS, dataset="notes")
@@ -135,7 +133,7 @@ def test_preference_finds_epsilon_for_such_groups(
 
 
 def test_operator_decides_whether_there_are_such_groups(
-    start_site: Callable[..., Site], notes: Callable[..., DatasetSettings]
+    start_site: StartSite, notes: Callable[..., DatasetSettings]
 ) -> None:
     site = start_site(datasets={"notes": notes(group_delta=None)})
     with site.guest("anna") as anna:
@@ -154,14 +152,14 @@ def test_operator_decides_whether_there_are_such_groups(
     ],
 )
 def test_settings_that_no_release_could_use_are_refused(
-    start_site: Callable[..., Site], notes: Callable[..., DatasetSettings], changes: dict[str, Any], message: str
+    start_site: StartSite, notes: Callable[..., DatasetSettings], changes: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(OptionError, match=message):
         start_site(datasets={"notes": notes(**changes)})
 
 
 def test_sums_per_person_are_shown_after_such_an_answer(
-    start_site: Callable[..., Site],
+    start_site: StartSite,
     notes: Callable[..., DatasetSettings],
     open_page: OpenPage,
     monkeypatch: pytest.MonkeyPatch,

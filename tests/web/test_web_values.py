@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from dataclasses import replace
+from contextlib import closing
 from typing import Any
 
 import pytest
 
-from dosimeter.web.assets import Assets
-from dosimeter.web.decision import PARTS, DecisionPage, build_page
-from dosimeter.web.decision.case import find_asked, find_case
-from dosimeter.web.decision.form import read_fields
-from dosimeter.web.http import make_environment
+from dosimeter.web.decision import PARTS
 from dosimeter.web.public import NewQuery
 from dosimeter.web.store import Database, QueryStatus, User, find_query, move_query, submit_query
 from dosimeter.web.store.tables import QUERIES, USERS
-from tests.web.web_site import Guest, Site, clinic_settings, find_user
+from tests.known import known
+from tests.web.web_site import Guest, Site, StartSite, clinic_settings
 
 FINAL = {QueryStatus.RELEASED, QueryStatus.DENIED, QueryStatus.WITHDRAWN}
 LIVE_FIELDS: list[dict[str, str]] = [
@@ -43,8 +39,7 @@ def test_final_statuses_stay_and_an_interruption_follows_an_approval_only() -> N
 
 
 def test_a_query_moves_only_as_its_status_allows(database: str) -> None:
-    opened = Database(database)
-    try:
+    with closing(Database(database)) as opened:
         opened.migrate()
         analyst = User("a", "anna", "analyst")
         with opened.writing() as connection:
@@ -67,11 +62,8 @@ def test_a_query_moves_only_as_its_status_allows(database: str) -> None:
                     assert not move_query(connection, query_id, other, to)  # somebody else was faster
                     assert not move_query(connection, query_id, {before}, to, claimed_by="another")
                     assert move_query(connection, query_id, {before}, to, claimed_by="c", note="noted")
-                moved = find_query(opened, query_id)
-                assert moved is not None
+                moved = known(find_query(opened, query_id))
                 assert (moved.status, moved.note, moved.analyst, moved.decider) == (to, "noted", "anna", None)
-    finally:
-        opened.close()
 
 
 # ---------------------------------------------------------------- which ε may be approved
@@ -87,7 +79,7 @@ def test_a_query_moves_only_as_its_status_allows(database: str) -> None:
     ],
 )
 def test_slider_confirmation_and_approval_agree_on_every_epsilon(
-    start_site: Callable[..., Site], algorithm: str, policy: str, largest: float
+    start_site: StartSite, algorithm: str, policy: str, largest: float
 ) -> None:
     site = start_site(datasets={"clinic": clinic_settings(algorithm=algorithm, policy=policy)})
     spent = "0.01" if policy != "budget:0.5" else "0.1"
@@ -140,27 +132,8 @@ def find_part(page: str, name: str) -> str | None:
 
 
 @pytest.mark.parametrize("fields", LIVE_FIELDS, ids=lambda fields: fields.get("preset", "none"))
-def test_page_and_slider_are_rendered_from_one_value(
-    site: Site, anna: Guest, carol: Guest, fields: dict[str, str]
-) -> None:
+def test_page_and_slider_are_rendered_from_one_value(anna: Guest, carol: Guest, fields: dict[str, str]) -> None:
     query_id = anna.ask()
-    state = site.state
-    controller = replace(find_user(state.database, "carol"), session="a session")
-    form, _ = read_fields(fields)
-    page = build_page(state, controller, find_case(state, find_asked(controller, state, query_id)), form)
-    assert isinstance(page, DecisionPage)
-    environment, surroundings = (
-        make_environment(Assets().address),
-        {"csrf": "c", "visitor": None, "here": "/", "demo": False},
-    )
-    whole = environment.get_template("decide.html").render(page=page, failed=0, halted=[], **surroundings)
-    for name in PARTS:
-        part = environment.get_template(f"decide/{name}.html").render(page=page, csrf="c")
-        assert find_part(whole, name) == part, name
-    assert_the_same_over_http(carol, query_id, fields)
-
-
-def assert_the_same_over_http(carol: Guest, query_id: str, fields: dict[str, str]) -> None:
     whole = carol.get(f"/decide/{query_id}", params=fields).text
     step: dict[str, Any] = carol.get(f"/decide/{query_id}/live", params=fields).json()
     assert set(step["fragments"]) == set(PARTS)
@@ -169,7 +142,7 @@ def assert_the_same_over_http(carol: Guest, query_id: str, fields: dict[str, str
     assert f'aria-valuetext="{step["valuetext"]}"' in whole
 
 
-def test_a_decided_query_shows_no_parts_that_decide(site: Site, anna: Guest, carol: Guest) -> None:
+def test_a_decided_query_shows_no_parts_that_decide(anna: Guest, carol: Guest) -> None:
     query_id = anna.ask()
     carol.approve(query_id)
     whole = carol.get(f"/decide/{query_id}").text

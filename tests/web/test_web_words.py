@@ -1,22 +1,33 @@
-"""What the pages say: numbers, labels, axes, costs and reasons, checked by hand; and small ways of the forms."""
+"""What the pages say: questions in words, numbers, labels, axes, costs and reasons; and small ways of the forms."""
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable
+import tomllib
 from pathlib import Path
 
 import httpx
 import pytest
 
-from dosimeter.client import Client
 from dosimeter.errors import OptionError
+from dosimeter.schema.toml import read_schema
 from dosimeter.show import format_small
 from dosimeter.web.checks import underline_clause
 from dosimeter.web.decision.form import DecisionForm, read_fields, recall_form, write_query
 from dosimeter.web.figures import show_bound, show_number
-from tests.waiting import LONGEST_WAIT, wait_until
-from tests.web.web_site import COUNT, Guest, Site, clinic_settings, copy_clinic, make_settings, read_text
+from dosimeter.web.query_planner import QueryPlanner
+from dosimeter.web.question import QueryInWords, describe_question
+from tests.waiting import wait_until
+from tests.web.web_site import (
+    COUNT,
+    Guest,
+    Site,
+    StartSite,
+    clinic_settings,
+    copy_clinic,
+    keep_busy,
+    make_settings,
+    read_text,
+)
 
 
 @pytest.mark.parametrize(
@@ -54,25 +65,24 @@ def test_stored_preference_becomes_its_sentence_again() -> None:
     assert recall_form(None, 0.1) == DecisionForm(epsilon=0.1)
 
 
-def test_confirmation_repeats_what_warns(site: Site, anna: Guest, carol: Guest) -> None:
+def test_confirmation_repeats_what_warns(anna: Guest, carol: Guest) -> None:
     """Three people have the disease; their preference of 50 % is looser than the threshold of 95 %."""
     loose = {"epsilon": "1", "preset": "ratio", "percent": "50"}
     query_id = anna.ask()
     carol.get(f"/decide/{query_id}", params=loose)
-    asked = read_text(carol.get(f"/decide/{query_id}/confirm", params=loose).text).replace("\xa0", " ")
+    asked = read_text(carol.get(f"/decide/{query_id}/confirm", params=loose).text)
     assert "This question touches only 3 people: whatever it answers is about them." in asked
     assert "Looser than your own threshold: at least 95 %, which admits ε = 0.05 at most." in asked
     assert "the analyst, anna, sees the answer at once, but neither ε nor its errors." in asked
 
 
-def test_answer_names_each_error(start_site: Callable[..., Site]) -> None:
-    site = start_site(datasets={"clinic": clinic_settings(algorithm="fixed")})
-    with site.guest("anna") as anna, site.guest("carol") as carol, site.api() as api:
-        grouped, alone = anna.ask("SELECT sex, COUNT(*), SUM(visits) FROM clinic GROUP BY sex"), anna.ask()
-        for query_id in (grouped, alone):
-            carol.approve(query_id, "0.5")
-        pages = [read_text(anna.get(f"/queries/{query_id}").text) for query_id in (grouped, alone)]
-        answers = [api.get(f"/queries/{query_id}").json()["answer"] for query_id in (grouped, alone)]
+@pytest.mark.clinic(algorithm="fixed")
+def test_answer_names_each_error(anna: Guest, carol: Guest, api: httpx.Client) -> None:
+    grouped, alone = anna.ask("SELECT sex, COUNT(*), SUM(visits) FROM clinic GROUP BY sex"), anna.ask()
+    for query_id in (grouped, alone):
+        carol.approve(query_id, "0.5")
+    pages = [read_text(anna.get(f"/queries/{query_id}").text) for query_id in (grouped, alone)]
+    answers = [api.get(f"/queries/{query_id}").json()["answer"] for query_id in (grouped, alone)]
     for row, errors in zip(answers[0]["rows"], answers[0]["errors"], strict=True):
         assert f"{row['count']:,} ± {errors['count']:,.0f}".replace("-", "−") in pages[0]  # two digits: all of them
         assert 1_000 <= errors["sum_visits"] < 10_000
@@ -80,26 +90,23 @@ def test_answer_names_each_error(start_site: Callable[..., Site]) -> None:
         total, error = round(row["sum_visits"] / step) * step, -(-errors["sum_visits"] // step) * step
         assert f"{total:,} ± {error:,.0f}".replace("-", "−") in pages[0]
     low, high = (answers[1]["rows"][0]["count"] + sign * answers[1]["error_95"][0] for sign in (-1, 1))
-    assert f"the exact number lies within {low:,.0f} to {high:,.0f}".replace("-", "−") in pages[1].replace(
-        "&nbsp;", " "
-    )
+    assert f"the exact number lies within {low:,.0f} to {high:,.0f}".replace("-", "−") in pages[1]
 
 
-def test_what_is_drawn_by_rank_is_told_in_rows(start_site: Callable[..., Site]) -> None:
-    site = start_site(datasets={"clinic": clinic_settings(algorithm="fixed")})
-    with site.guest("anna") as anna, site.guest("carol") as carol, site.api() as api:
-        query_id = anna.ask("SELECT sex, MEDIAN(visits), MIN(visits), COUNT(*) FROM clinic GROUP BY sex")
-        decided = read_text(carol.get(f"/decide/{query_id}", params={"epsilon": "0.5"}).text)
-        carol.approve(query_id, "0.5")
-        page = read_text(anna.get(f"/queries/{query_id}").text)
-        answer = api.get(f"/queries/{query_id}").json()["answer"]
+@pytest.mark.clinic(algorithm="fixed")
+def test_what_is_drawn_by_rank_is_told_in_rows(anna: Guest, carol: Guest, api: httpx.Client) -> None:
+    query_id = anna.ask("SELECT sex, MEDIAN(visits), MIN(visits), COUNT(*) FROM clinic GROUP BY sex")
+    decided = read_text(carol.get(f"/decide/{query_id}", params={"epsilon": "0.5"}).text)
+    carol.approve(query_id, "0.5")
+    page = read_text(anna.get(f"/queries/{query_id}").text)
+    answer = api.get(f"/queries/{query_id}").json()["answer"]
     assert answer["error_95"][:2] == [None, None]
     assert set(answer["rank_errors"]) == {"median_visits", "min_visits"}
     assert " rows" in decided
     assert "Laplace noise; MEDIAN(visits) and MIN(visits) drawn by rank" in decided
     assert "no bound" not in page
     assert f"± {answer['error_95'][2]:,.0f}" in page
-    assert all(sentence in page.replace("\xa0", " ") for sentence in answer["about"] if "below 0" not in sentence)
+    assert all(sentence in page for sentence in answer["about"] if "below 0" not in sentence)
     assert "people of the middle" in page
     assert "rows lie at or below" in page
 
@@ -124,16 +131,7 @@ def test_revealed_names_stay_for_the_session_and_the_query(site: Site, anna: Gue
     assert carol.get("/audit").text.count("revealed identities") == 1
 
 
-def test_new_token_is_shown_once_and_made_once(site: Site, anna: Guest) -> None:
-    page = anna.act("/me/tokens", name="notebook")
-    assert page.request.method == "GET"  # loading it again makes no second token
-    token = page.text.split('id="fresh-token">')[1].split("<")[0]
-    assert "fresh-token" not in anna.get("/me").text
-    headers = {"Authorization": f"Bearer {token}"}
-    assert httpx.get(f"{site.url}/api/v1/queries", headers=headers).status_code == 200
-
-
-def test_other_dataset_keeps_what_was_typed(start_site: Callable[..., Site], tmp_path: Path) -> None:
+def test_other_dataset_keeps_what_was_typed(start_site: StartSite, tmp_path: Path) -> None:
     site = start_site(datasets={"clinic": clinic_settings(), "other": copy_clinic(tmp_path, "other")})
     with site.guest("anna") as anna:
         page = anna.act("/ask", dataset="other", sql=COUNT, purpose="a reason", switch="1")
@@ -150,7 +148,7 @@ def test_same_data_twice_are_refused_at_the_start() -> None:
         make_settings("x.db", {"a": clinic_settings(), "b": clinic_settings()})
 
 
-def test_analyst_is_told_what_an_analyst_can_do(site: Site, anna: Guest) -> None:
+def test_analyst_is_told_what_an_analyst_can_do(api: httpx.Client, anna: Guest) -> None:
     joined = anna.act("/ask/check", dataset="clinic", sql="SELECT COUNT(*) FROM clinic JOIN other USING (age)").text
     assert "[tables" not in joined
     assert "Only the controller can change that" in joined
@@ -160,51 +158,16 @@ def test_analyst_is_told_what_an_analyst_can_do(site: Site, anna: Guest) -> None
         assert "Only the controller" not in told
     hint = anna.act("/ask/check", dataset="clinic", sql="SELECT COUNT(*) FROM clinic WHERE sex = 'F'").text
     assert "is not among the declared values of sex" in hint
-    with site.api() as api:
-        broken = api.post("/queries", content=b"{]", headers={"Content-Type": "application/json"})
-        assert broken.json()["error"]["message"] == "The request is not valid JSON."
-
-
-class Clock:
-    """Stands in for the module time: only sleeping makes its time pass."""
-
-    def __init__(self, slept: list[float]) -> None:
-        self.slept = slept
-        self.now = 0.0
-
-    def monotonic(self) -> float:
-        return self.now
-
-    def sleep(self, seconds: float) -> None:
-        self.slept.append(seconds)
-        self.now += seconds
-
-
-def test_client_waits_as_long_as_it_says(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    with Client(site.url, site.tokens["anna"]) as client:
-        query = client.submit(COUNT, purpose="x")
-        slept: list[float] = []
-        monkeypatch.setattr("dosimeter.client.time", Clock(slept))
-        with pytest.raises(TimeoutError):
-            query.wait(0.4, every=60.0)
-        assert sum(slept) == pytest.approx(0.4)  # not a minute
-        slept.clear()
-        with pytest.raises(TimeoutError):
-            query.wait(100.0, every=30.0)
-        assert slept == pytest.approx([30.0, 30.0, 30.0, 10.0])
+    broken = api.post("/queries", content=b"{]", headers={"Content-Type": "application/json"})
+    assert broken.json()["error"]["message"] == "The request is not valid JSON."
 
 
 def test_waiting_page_asks_for_its_part_only(site: Site, anna: Guest, carol: Guest) -> None:
-    worker = site.state.datasets["clinic"].worker
-    free = threading.Event()
-    job = worker.ask("busy", "busy", lambda _d, _m: free.wait(LONGEST_WAIT), wait=0)
-    try:
+    with keep_busy(site.state.datasets["clinic"].worker) as job:
         page = carol.get(f"/decide/{anna.ask()}").text
         assert "data-reload" not in page
         assert 'hx-get="/jobs/' in page
         assert "HX-Refresh" not in carol.get(f"/jobs/{job.id}").headers
-    finally:
-        free.set()
     wait_until(job.ended.is_set, "the job has ended")
     assert carol.get(f"/jobs/{job.id}").headers["HX-Refresh"] == "true"  # done: the page is loaded anew, once
 
@@ -220,3 +183,66 @@ def test_waiting_page_asks_for_its_part_only(site: Site, anna: Guest, carol: Gue
 )
 def test_clause_is_found_and_escaped(sql: str, clause: str | None, marked: str) -> None:
     assert underline_clause(sql, clause) == marked
+
+
+SMOKERS = "SELECT COUNT(*) FROM clinic WHERE smoker"
+VISITS = """
+table = "visits"\nindividuals = 300\nunit = "patient"\nmax_rows_per_unit = 3\nrow_key = "visit"\nreviewed = true
+columns.patient.type = "text"\ncolumns.visit.type = "integer"\ncolumns.urgent.type = "boolean"
+columns.ward = {type = "category", values = ["A", "B"]}\ncolumns.minutes = {type = "integer", bounds = [0, 90]}
+columns.day = {type = "date", bounds = [2024-01-01, 2024-12-31]}\ncolumns.doctor.type = "text"
+tables.wards.public = true\ntables.wards.key = "name"\ntables.wards.source = "wards.csv"
+tables.wards.columns = {name = {type = "category", values = ["A", "B"]}, floor = {type = "integer", bounds = [0, 1]}}
+"""
+AMONG_ROWS = {
+    "COUNT(*) FROM visits": "How many rows are there?",
+    "COUNT(*) AS people FROM visits WHERE urgent": "How many rows are there with urgent = true?",
+    "ward, COUNT(*) FROM visits GROUP BY ward": "How many rows are there, for each ward (2 groups)?",
+    "COUNT(DISTINCT patient) FROM visits": "How many people are there?",
+    "COUNT(DISTINCT patient) FROM visits WHERE ward = 'A'": "How many people have rows with ward = 'A'?",
+    "ward, COUNT(DISTINCT patient) FROM visits GROUP BY 1": "How many people are there, for each ward (2 groups)?",
+    "COUNT(minutes) FROM visits WHERE urgent": "How many rows with urgent = true have a value of minutes?",
+    "AVG(minutes) FROM visits": "What is the average minutes over all rows?",
+    "AVG(minutes) FROM visits WHERE urgent": "What is the average minutes among rows with urgent = true?",
+    "AVG(CAST(urgent AS INT)) FROM visits": "What is the share of rows with urgent = true?",
+    "MONTH(day) AS w, COUNT(*) FROM visits GROUP BY 1": "How many rows are there, for each month of day (12 groups)?",
+    "doctor, COUNT(*) FROM visits GROUP BY 1": "How many rows are there, for each doctor that enough people share?",
+}
+BY_SQL = [
+    "AVG(n) FROM (SELECT patient, COUNT(*) AS n FROM visits GROUP BY patient)",
+    "COUNT(*) FROM visits WHERE patient IN (SELECT patient FROM visits WHERE urgent)",
+    "COUNT(*) FROM (SELECT patient, MAX(minutes) AS most FROM visits GROUP BY patient) WHERE most > 60",
+    "ward, COUNT(*) FROM visits GROUP BY ward ORDER BY 2 DESC LIMIT 3",
+    "ward, COUNT(*) FROM visits GROUP BY ward HAVING COUNT(*) > 5",
+    "SUM(minutes) / COUNT(*) FROM visits",
+    "ward, COUNT(*) FROM visits GROUP BY ROLLUP (ward)",
+    "COUNT(*) FROM visits UNION ALL SELECT COUNT(*) FROM visits WHERE urgent",
+    "floor, COUNT(*) FROM visits JOIN wards ON ward = name GROUP BY floor",
+    "COUNT(*) FROM visits WHERE day + INTERVAL 1 MONTH > DATE '2024-03-01'",
+    "w, COUNT(*) FROM (SELECT patient, ARG_MAX(ward, day) AS w FROM visits GROUP BY patient) GROUP BY w",
+    "ward, COUNT(*) FROM (SELECT DISTINCT ON (patient) ward FROM visits ORDER BY patient, day) GROUP BY ward",
+]
+
+
+def ask_visits(sql: str) -> QueryInWords:
+    settings = clinic_settings(algorithm="fixed", delta_total=1e-3, group_delta=1e-6)
+    return describe_question(QueryPlanner(settings, read_schema(tomllib.loads(VISITS))).plan_anew(f"SELECT {sql}"))
+
+
+@pytest.mark.parametrize(("sql", "words"), AMONG_ROWS.items())
+def test_rows_are_called_rows_and_people_people(sql: str, words: str) -> None:
+    assert ask_visits(sql).title == ask_visits(sql).words == words
+
+
+@pytest.mark.parametrize("sql", BY_SQL)
+def test_where_words_would_be_wrong_the_sql_stands(sql: str) -> None:
+    asked = ask_visits(sql)
+    assert asked.words == ""
+    assert asked.title == f"SELECT {sql}"
+
+
+def test_people_with_one_row_each_are_people() -> None:
+    facts = tomllib.loads(VISITS) | {"max_rows_per_unit": 1}
+    planner = QueryPlanner(clinic_settings(algorithm="fixed"), read_schema(facts))
+    asked = describe_question(planner.plan_anew("SELECT COUNT(*) FROM visits WHERE urgent"))
+    assert asked.words == "How many people are there with urgent = true?"

@@ -4,10 +4,11 @@ request's own thread."""
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
+from unittest.mock import DEFAULT, Mock
 
 import pyarrow as pa
 import pytest
@@ -15,10 +16,9 @@ import sqlalchemy as sa
 from httpx import Response
 
 from dosimeter.dataset import Dataset
-from dosimeter.engines.duckdb import DuckDBEngine
-from dosimeter.errors import DosimeterError, LedgerError, OptionError
+from dosimeter.errors import DosimeterError, Interrupted, LedgerError, OptionError
 from dosimeter.options import LookOptions
-from dosimeter.release import read_way
+from dosimeter.release import read_way, release
 from dosimeter.release.order import ReleaseOrder
 from dosimeter.release.prepare import prepare_release
 from dosimeter.risk.preference import parse_preference
@@ -28,8 +28,22 @@ from dosimeter.web.settings import DatasetSettings
 from dosimeter.web.store.queries import find_query
 from dosimeter.web.store.tables import QUERIES
 from dosimeter.web.worker import DatasetWorker, Job, JobMeter, JobPriority
+from tests.known import known
+from tests.schemas import declare, plain, whole
 from tests.waiting import LONGEST_WAIT, wait_until
-from tests.web.web_site import COUNT, Guest, Site, clinic_settings, copy_clinic, find_user, read_text, write_dataset
+from tests.web.web_site import (
+    COUNT,
+    Guest,
+    Site,
+    StartSite,
+    clinic_settings,
+    copy_clinic,
+    find_user,
+    keep_busy,
+    note_readers,
+    read_text,
+    write_dataset,
+)
 
 CLINIC = Path(str(clinic_settings().schema))
 FILTERED = "MEDIAN(rdr) FILTER (WHERE smoker) / MEDIAN(rdr) >= 0.5"
@@ -100,22 +114,19 @@ def fetch(guest: Guest, path: str) -> Response:
 # ---------------------------------------------------------------- the order
 
 
-def note_in(order: list[str], name: str) -> Callable[..., None]:
-    return lambda _dataset, _meter: order.append(name)
+def ask(
+    worker: DatasetWorker, name: str, work: Callable[..., Any], wait: float = LONGEST_WAIT, **more: Any
+) -> Job[Any]:
+    """Let a worker do something, and wait until it has."""
+    return worker.ask(name, name, work, wait=wait, **more)
 
 
 def test_releases_go_first_and_what_is_on_the_side_last(worker: DatasetWorker) -> None:
-    free = threading.Event()
     order: list[str] = []
-    worker.ask("first", "first", lambda _d, _m: free.wait(LONGEST_WAIT), wait=0)
-    for name, rank in (
-        ("aside", JobPriority.ASIDE),
-        ("look", JobPriority.LOOK),
-        ("look 2", JobPriority.LOOK),
-        ("release", JobPriority.RELEASE),
-    ):
-        worker.ask(name, name, note_in(order, name), wait=0, rank=rank)
-    free.set()
+    ranks = {name: JobPriority[name.partition(" ")[0].upper()] for name in ("aside", "look", "look 2", "release")}
+    with keep_busy(worker):
+        for name, rank in ranks.items():
+            ask(worker, name, lambda _d, _m, name=name: order.append(name), wait=0, rank=rank)
     wait_until(lambda: len(order) == 4, "all four have run")
     assert order == ["release", "look", "look 2", "aside"]
 
@@ -127,24 +138,17 @@ def test_what_is_on_the_side_stops_for_a_release_and_begins_again(worker: Datase
         meter(0, 1)
         return "never"
 
-    aside = worker.ask("aside", "aside", slow, wait=0, rank=JobPriority.ASIDE)
+    aside = ask(worker, "aside", slow, wait=0, rank=JobPriority.ASIDE)
     wait_until(lambda: aside.state == "running", "the work on the side runs")
-    done = worker.ask("release", "release", lambda _d, _m: "out", wait=LONGEST_WAIT, rank=JobPriority.RELEASE)
-    assert done.result == "out"
+    assert ask(worker, "release", lambda _d, _m: "out", rank=JobPriority.RELEASE).result == "out"
     assert aside.state == "cancelled"
-    assert (
-        worker.ask("aside", "aside", lambda _d, _m: "again", wait=LONGEST_WAIT, rank=JobPriority.ASIDE).result
-        == "again"
-    )
+    assert ask(worker, "aside", lambda _d, _m: "again", rank=JobPriority.ASIDE).result == "again"
 
 
 def test_a_look_is_not_stopped_by_a_release(worker: DatasetWorker, clay: Clay) -> None:
-    free = threading.Event()
-    look = worker.ask("look", "look", lambda _d, _m: free.wait(LONGEST_WAIT), wait=0)
-    wait_until(lambda: look.state == "running", "the look runs")
-    waiting = worker.ask("release", "release", lambda _d, _m: "out", wait=0.1, rank=JobPriority.RELEASE)
-    assert waiting.state == "waiting"
-    free.set()
+    with keep_busy(worker) as look:
+        waiting = ask(worker, "release", lambda _d, _m: "out", wait=0.1, rank=JobPriority.RELEASE)
+        assert waiting.state == "waiting"
     wait_until(lambda: waiting.state == "done", "the release is done")
     assert look.state == "done"
     assert not clay.stop.is_set()
@@ -152,8 +156,7 @@ def test_a_look_is_not_stopped_by_a_release(worker: DatasetWorker, clay: Clay) -
 
 def test_late_stop_does_not_hit_the_next_job(worker: DatasetWorker, clay: Clay) -> None:
     """Whoever stops a job does so while it runs, or not at all: the next one, perhaps a release, is left alone."""
-    job = worker.ask("short", "short", lambda _d, _m: 1, wait=LONGEST_WAIT)
-    worker.cancel(job)
+    worker.cancel(ask(worker, "short", lambda _d, _m: 1))
     assert not clay.stop.is_set()
 
 
@@ -161,95 +164,77 @@ def test_late_stop_does_not_hit_the_next_job(worker: DatasetWorker, clay: Clay) 
 def test_even_a_panic_ends_one_job_only(
     worker: DatasetWorker, caplog: pytest.LogCaptureFixture, kind: type[BaseException]
 ) -> None:
-    def panic(_dataset: Any, _meter: JobMeter) -> None:
-        raise kind("the cell of Xanthippe")
-
-    job = worker.ask("panic", "panic", panic, wait=LONGEST_WAIT)
+    job = ask(worker, "panic", Mock(side_effect=kind("the cell of Xanthippe")))
     assert job.state == "failed"
     assert "Xanthippe" not in str(job.error) + caplog.text
     assert worker.is_alive
-    assert worker.ask("next", "next", lambda _d, _m: 2, wait=LONGEST_WAIT).result == 2
+    assert ask(worker, "next", lambda _d, _m: 2).result == 2
 
 
 def test_every_look_sees_the_data_as_they_are_and_leaves_no_snapshot(worker: DatasetWorker, clay: Clay) -> None:
-    assert worker.ask("a", "a", lambda _d, meter: meter.digest, wait=LONGEST_WAIT).result == "first"
+    assert ask(worker, "a", lambda _d, meter: meter.digest).result == "first"
     clay.digest = "second"
-    assert worker.ask("b", "b", lambda _d, meter: meter.digest, wait=LONGEST_WAIT).result == "second"
+    assert ask(worker, "b", lambda _d, meter: meter.digest).result == "second"
     assert worker.digest == "second"
-    worker.ask("c", "c", lambda _d, _m: None, wait=LONGEST_WAIT, rank=JobPriority.RELEASE)  # a release renews by itself
+    ask(worker, "c", lambda _d, _m: None, rank=JobPriority.RELEASE)  # a release renews by itself
     assert clay.log == ["renew", "refresh", "renew", "refresh", "refresh"]
 
 
 def test_closing_finishes_a_release_that_waits(clay: Clay) -> None:
-    worker, free, out = DatasetWorker("clay", clay), threading.Event(), []  # type: ignore[arg-type]
-    look = worker.ask("look", "look", lambda _d, _m: free.wait(LONGEST_WAIT), wait=0)
-    wait_until(lambda: look.state == "running", "the look runs")
-    worker.ask("release", "release", lambda _d, _m: out.append("out"), wait=0, rank=JobPriority.RELEASE)
-    aside = worker.ask("aside", "aside", lambda _d, _m: out.append("aside"), wait=0, rank=JobPriority.ASIDE)
-    closing = threading.Thread(target=worker.close)
-    closing.start()
-    wait_until(lambda: aside.state == "cancelled", "closing has stopped what waits on the side")
-    free.set()
-    closing.join()
+    worker, out = DatasetWorker("clay", clay), []  # type: ignore[arg-type]
+    with ThreadPoolExecutor(1) as thread, keep_busy(worker):
+        ask(worker, "release", lambda _d, _m: out.append("out"), wait=0, rank=JobPriority.RELEASE)
+        aside = ask(worker, "aside", lambda _d, _m: out.append("aside"), wait=0, rank=JobPriority.ASIDE)
+        closing = thread.submit(worker.close)
+        wait_until(lambda: aside.state == "cancelled", "closing has stopped what waits on the side")
+    closing.result()
     assert out == ["out"]
     with pytest.raises(DosimeterError, match="stopping"):
-        worker.ask("late", "late", lambda _d, _m: None, wait=0)
+        ask(worker, "late", lambda _d, _m: None)
 
 
 # ---------------------------------------------------------------- jobs
 
 
 def test_same_work_runs_once_and_failures_are_tried_again(worker: DatasetWorker) -> None:
-    calls: list[int] = []
-
-    def work(_dataset: Any, _meter: JobMeter) -> int:
-        calls.append(1)
-        if len(calls) == 1:
-            raise OptionError("not yet")
-        return 7
-
-    first = worker.ask("a", "work", work, wait=LONGEST_WAIT)
+    work = Mock(side_effect=[OptionError("not yet"), 7])
+    first = ask(worker, "a", work)
     assert (first.state, str(first.error)) == ("failed", "not yet")
-    assert [worker.ask("a", "work", work, wait=LONGEST_WAIT).result for _ in range(3)] == [7, 7, 7]
-    assert len(calls) == 2
+    assert [ask(worker, "a", work).result for _ in range(3)] == [7, 7, 7]
+    assert work.call_count == 2
+
+
+def count_slowly(stop: threading.Event) -> Callable[[object, JobMeter], None]:
+    """Work that tells that it is at a quarter until it may stop."""
+
+    def work(_dataset: object, meter: JobMeter) -> None:
+        while not stop.wait(0.01):
+            meter(1, 4)
+
+    return work
 
 
 def test_work_can_be_cancelled_while_it_runs_and_while_it_waits(worker: DatasetWorker, clay: Clay) -> None:
     go_on = threading.Event()
-
-    def slow(_dataset: Any, meter: JobMeter) -> None:
-        while not go_on.is_set():
-            meter(1, 4)
-            time.sleep(0.01)
-
-    running = worker.ask("slow", "slow", slow, wait=0)
+    running = ask(worker, "slow", count_slowly(go_on), wait=0)
     wait_until(lambda: running.meter.steps is not None, "the work reports how far it is")
-    queued = worker.ask("next", "next", lambda _d, _m: 1, wait=0)
+    queued = ask(worker, "next", lambda _d, _m: 1, wait=0)
     assert worker.share(running) == 25.0
     assert worker.cancel(queued)
     assert worker.cancel(running)
     assert (running.state, queued.state) == ("cancelled", "cancelled")
     assert clay.stop.is_set()
     go_on.set()
-    assert (
-        worker.ask("next", "next", lambda _d, _m: 1, wait=LONGEST_WAIT).state == "cancelled"
-    )  # until somebody asks on purpose
-    assert worker.ask("next", "next", lambda _d, _m: 1, wait=LONGEST_WAIT, revive=True).result == 1
+    assert ask(worker, "next", lambda _d, _m: 1).state == "cancelled"  # until somebody asks on purpose
+    assert ask(worker, "next", lambda _d, _m: 1, revive=True).result == 1
 
 
-def test_one_dataset_computes_while_another_page_works(start_site: Callable[..., Site], tmp_path: Path) -> None:
+def test_one_dataset_computes_while_another_page_works(start_site: StartSite, tmp_path: Path) -> None:
     site = start_site(datasets={"clinic": clinic_settings(), "other": copy_clinic(tmp_path, "other")})
-    state = site.state
     stop = threading.Event()
-
-    def block(_dataset: Any, meter: JobMeter) -> None:
-        while not stop.is_set():
-            meter(1, 2)
-            time.sleep(0.01)
-
     with site.guest("anna") as anna, site.guest("carol") as carol:
         waiting, quick = anna.ask(), anna.ask(COUNT.replace("clinic", "other"), dataset="other")
-        job = state.datasets["clinic"].worker.ask("block", "blocking", block, wait=0)
+        job = ask(site.state.datasets["clinic"].worker, "block", count_slowly(stop), wait=0)
         page = carol.get(f"/decide/{waiting}").text
         assert "Measuring how exposed everybody is" in page
         assert "Largest ε that meets the preference: 0.05" in carol.get(f"/decide/{quick}").text
@@ -265,15 +250,11 @@ def test_one_dataset_computes_while_another_page_works(start_site: Callable[...,
 
 
 def test_stopped_computation_stays_stopped_until_somebody_asks(site: Site, anna: Guest, carol: Guest) -> None:
-    worker: DatasetWorker = site.state.datasets["clinic"].worker
-    free = threading.Event()
-    worker.ask("busy", "busy", lambda _d, _m: free.wait(LONGEST_WAIT), wait=0)
-    query_id = anna.ask()
-    assert "Measuring how exposed everybody is" in carol.get(f"/decide/{query_id}").text
-    job = worker.peek(("measured", query_id))
-    assert job is not None
-    assert carol.act(f"/jobs/{job.id}/cancel").status_code == 204
-    free.set()
+    worker, query_id = site.state.datasets["clinic"].worker, anna.ask()
+    with keep_busy(worker):
+        assert "Measuring how exposed everybody is" in carol.get(f"/decide/{query_id}").text
+        job = known(worker.peek(("measured", query_id)))
+        assert carol.act(f"/jobs/{job.id}/cancel").status_code == 204
     for _ in range(2):
         page = carol.get(f"/decide/{query_id}").text
         assert "Stopped" in page
@@ -284,13 +265,11 @@ def test_stopped_computation_stays_stopped_until_somebody_asks(site: Site, anna:
 
 
 def test_stopped_preference_begins_again_when_it_is_chosen_again(site: Site, anna: Guest, carol: Guest) -> None:
-    worker: DatasetWorker = site.state.datasets["clinic"].worker
-    query_id, form, free = anna.ask(), {"preset": "own", "text": FILTERED}, threading.Event()
+    query_id, form = anna.ask(), {"preset": "own", "text": FILTERED}
     carol.get(f"/decide/{query_id}")
-    worker.ask("busy", "busy", lambda _d, _m: free.wait(LONGEST_WAIT), wait=0)
-    reading = carol.get(f"/decide/{query_id}/live", params=form).json()
-    assert carol.act(f"/jobs/{reading['job']}/cancel").status_code == 204
-    free.set()
+    with keep_busy(site.state.datasets["clinic"].worker):
+        reading = carol.get(f"/decide/{query_id}/live", params=form).json()
+        assert carol.act(f"/jobs/{reading['job']}/cancel").status_code == 204
     assert "was stopped" in carol.get(f"/decide/{query_id}", params=form).text  # loading the page restarts nothing
     assert read_view(carol, query_id, form)["preference"]
 
@@ -307,12 +286,9 @@ def status_of(site: Site, query_id: str) -> str:
 def test_unforeseen_error_leaves_the_query_to_be_decided(
     site: Site, anna: Guest, carol: Guest, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def broken(*_: object) -> None:
-        raise RuntimeError("the cell of Xanthippe")
-
     query_id = anna.ask()
     with monkeypatch.context() as patch:
-        patch.setattr(approve, "release", broken)
+        patch.setattr(approve, "release", Mock(side_effect=RuntimeError("the cell of Xanthippe")))
         page = carol.approve(query_id)
     assert "Nothing was charged: decide again" in page.text
     assert status_of(site, query_id) == "waiting"
@@ -321,23 +297,12 @@ def test_unforeseen_error_leaves_the_query_to_be_decided(
 
 
 def test_stop_that_was_meant_for_another_does_not_end_a_release(
-    site: Site, anna: Guest, carol: Guest, monkeypatch: pytest.MonkeyPatch
+    anna: Guest, carol: Guest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from dosimeter.errors import Interrupted
-    from dosimeter.release import release as real
-
-    calls: list[int] = []
-
-    def stray(*arguments: Any) -> object:
-        calls.append(1)
-        if len(calls) == 1:
-            raise Interrupted("Stopped.")
-        return real(*arguments)
-
+    stray = Mock(wraps=release, side_effect=[Interrupted("Stopped."), DEFAULT])
     monkeypatch.setattr(approve, "release", stray)
-    query_id = anna.ask()
-    assert "Answered" in carol.approve(query_id).text
-    assert len(calls) == 2
+    assert "Answered" in carol.approve(anna.ask()).text
+    assert stray.call_count == 2
 
 
 def test_what_could_not_be_written_down_is_when_the_query_is_seen_again(
@@ -366,8 +331,7 @@ def test_what_could_not_be_written_down_is_when_the_query_is_seen_again(
 def test_release_under_way_is_not_settled_by_looking(site: Site, anna: Guest, carol: Guest) -> None:
     """Claimed, and not yet on the worker: whoever opens the queue then must not take the claim away."""
     state, query_id = site.state, anna.ask()
-    query = find_query(state.database, query_id)
-    assert query is not None
+    query = known(find_query(state.database, query_id))
     approval, carols = approve.Approval(epsilon=0.05, preference="ratio:0.95"), find_user(state.database, "carol")
     claim, _ = approve.claim_query(state, state.datasets["clinic"], query, carols, approval)
     for path in ("/queue", "/queue/rows", f"/decide/{query_id}"):
@@ -381,9 +345,7 @@ def test_release_under_way_is_not_settled_by_looking(site: Site, anna: Guest, ca
 # ---------------------------------------------------------------- what others would lose
 
 
-def test_wide_queries_and_long_looks_are_left_out(
-    site: Site, anna: Guest, carol: Guest, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_wide_queries_and_long_looks_are_left_out(anna: Guest, carol: Guest, monkeypatch: pytest.MonkeyPatch) -> None:
     query_id = anna.ask()
     anna.ask("SELECT COUNT(*) FROM clinic WHERE smoker")
     anna.ask("SELECT diagnosis, COUNT(*) FROM clinic GROUP BY diagnosis")
@@ -399,7 +361,7 @@ def test_wide_queries_and_long_looks_are_left_out(
 # ---------------------------------------------------------------- data that change under a running server
 
 
-def test_changed_file_needs_no_restart(start_site: Callable[..., Site], tmp_path: Path) -> None:
+def test_changed_file_needs_no_restart(start_site: StartSite, tmp_path: Path) -> None:
     clinic = copy_clinic(tmp_path)
     site, data = start_site(datasets={"clinic": clinic}), Path(clinic.data)
     three = {"preset": "own", "text": "COUNT(rdr) FILTER (WHERE diagnosis = 'Wilson disease') >= 3"}
@@ -425,10 +387,7 @@ def test_no_snapshot_is_held_between_requests(create_database: Callable[[], str]
     import psycopg
 
     url = create_database()
-    schema = {
-        "table": "clinic", "individuals": 100, "reviewed": True,
-        "columns": {"age": {"type": "integer", "bounds": [0, 100]}, "smoker": {"type": "boolean"}},
-    }  # fmt: skip
+    schema = declare("clinic", 100, {"age": whole(0, 100), "smoker": plain("boolean")})
     with psycopg.connect(url, autocommit=True) as server:
         server.execute("CREATE TABLE clinic (age bigint, smoker boolean)")
         server.execute("INSERT INTO clinic SELECT 20 + n % 40, n < 3 FROM generate_series(0, 99) AS n")
@@ -451,21 +410,9 @@ def test_no_snapshot_is_held_between_requests(create_database: Callable[[], str]
 # ---------------------------------------------------------------- only the worker reads data
 
 
-def test_request_threads_never_read_the_data(
-    site: Site, anna: Guest, carol: Guest, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_request_threads_never_read_the_data(anna: Guest, carol: Guest, monkeypatch: pytest.MonkeyPatch) -> None:
     """After its measurement was dropped and made again, an own condition with FILTER is evaluated on the worker too."""
-    readers: set[str] = set()
-
-    def watch(read: Any) -> Any:
-        def watched(self: DuckDBEngine, query: Any) -> Any:
-            readers.add(threading.current_thread().name)
-            return read(self, query)
-
-        return watched
-
-    for name in ("fetch", "fetch_few"):
-        monkeypatch.setattr(DuckDBEngine, name, watch(getattr(DuckDBEngine, name)))
+    readers = note_readers(monkeypatch)
     monkeypatch.setattr("dosimeter.web.worker.MOST_HEAVY", 1)
     first, second = anna.ask(), anna.ask("SELECT COUNT(*) FROM clinic WHERE smoker")
     form = {"preset": "own", "text": FILTERED}
@@ -473,38 +420,24 @@ def test_request_threads_never_read_the_data(
         reading = read_view(carol, query_id, form)
         assert reading["preference"], reading
         carol.approve(query_id, "0.001", FILTERED, confirmed="")
-    assert readers == {"worker-clinic"}
+    assert set(readers) == {"worker-clinic"}
 
 
 def test_filter_is_refused_in_another_thread() -> None:
     table = pa.table({"age": [20, 30, 40], "smoker": [True, False, True]})
-    schema = {
-        "table": "t", "individuals": 3, "reviewed": True,
-        "columns": {"age": {"type": "integer", "bounds": [0, 100]}, "smoker": {"type": "boolean"}},
-    }  # fmt: skip
+    schema = declare("t", 3, {"age": whole(0, 100), "smoker": plain("boolean")})
     with Dataset.open(table, schema=schema) as dataset:
-        prepared = prepare_release(
-            dataset.schema, "SELECT SUM(age) FROM t", LookOptions(), ReleaseOrder(read_way(prefer="ratio:0.9"))
-        )
+        order = ReleaseOrder(read_way(prefer="ratio:0.9"))
+        prepared = prepare_release(dataset.schema, "SELECT SUM(age) FROM t", LookOptions(), order)
         measured = measure_query(dataset, prepared, JobMeter())
         preference = parse_preference(FILTERED)
         assert measured.recall(preference) is None
-        problems: list[BaseException] = []
-
-        def elsewhere() -> None:
-            try:
-                measured.choose(preference)
-            except DosimeterError as error:
-                problems.append(error)
-
-        thread = threading.Thread(target=elsewhere)
-        thread.start()
-        thread.join()
-        assert len(problems) == 1
+        with ThreadPoolExecutor(1) as elsewhere, pytest.raises(DosimeterError):
+            elsewhere.submit(measured.choose, preference).result()
         assert measured.choose(preference) == measured.recall(preference)
 
 
-def test_notes_on_the_page_are_those_of_find(site: Site, anna: Guest, carol: Guest) -> None:
+def test_notes_on_the_page_are_those_of_find(anna: Guest, carol: Guest) -> None:
     """A value that the schema does not list is noted, by whichever road the preference was evaluated."""
     query_id = anna.ask("SELECT COUNT(*) FROM clinic WHERE sex = 'M'")
     page = read_text(fetch(carol, f"/decide/{query_id}").text)
@@ -512,7 +445,7 @@ def test_notes_on_the_page_are_those_of_find(site: Site, anna: Guest, carol: Gue
         notes = dataset.risk("SELECT COUNT(*) FROM clinic WHERE sex = 'M'").find("ratio:0.95").notes
     assert any("'M'" in note for note in notes)
     for note in notes:
-        assert note.replace("'", "&#39;") in page or note in page
+        assert note in page
 
 
 # ---------------------------------------------------------------- joins
@@ -535,7 +468,7 @@ JOINED = "SELECT COUNT(*) FROM people JOIN places ON people.district = places.di
 BIG = "SELECT COUNT(*) FROM people JOIN sizes ON people.district = sizes.district WHERE big"
 
 
-def test_joined_tables_are_not_mixed_up_between_queries(start_site: Callable[..., Site], tmp_path: Path) -> None:
+def test_joined_tables_are_not_mixed_up_between_queries(start_site: StartSite, tmp_path: Path) -> None:
     """What one measurement knew of its joined table is not another's after the snapshot was let go."""
     site = start_site(datasets={"people": join_case(tmp_path)})
     with site.guest("anna") as anna, site.guest("carol") as carol:

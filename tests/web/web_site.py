@@ -4,15 +4,22 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
+from html import unescape
 from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
 
 import httpx
 import uvicorn
 
+if TYPE_CHECKING:
+    import pytest
+
+from dosimeter.engines.duckdb import DuckDBEngine
 from dosimeter.ledger import Entry, Ledger
 from dosimeter.web.app import make_app
 from dosimeter.web.http.connections import make_server
@@ -22,6 +29,8 @@ from dosimeter.web.state import ServerState
 from dosimeter.web.store.database import Database
 from dosimeter.web.store.tables import USERS
 from dosimeter.web.store.user import User
+from dosimeter.web.worker import DatasetWorker, Job
+from tests.known import known
 from tests.waiting import LONGEST_WAIT, wait_until
 
 PASSWORD = "correct horse battery"
@@ -97,8 +106,7 @@ class Guest(httpx.Client):
 
     def sign_in(self, name: str, password: str = PASSWORD) -> httpx.Response:
         page = self.get("/sign-in")
-        token = re.search(r'name="csrf" value="([^"]+)"', page.text)
-        assert token is not None
+        token = known(re.search(r'name="csrf" value="([^"]+)"', page.text))
         response = self.post("/sign-in", data={"csrf": token[1], "name": name, "password": password})
         found = re.search(r'X-CSRF-Token": "([^"]+)"', response.text)
         self.csrf = found[1] if found else ""
@@ -194,10 +202,41 @@ class Site:
         )
 
 
+@contextmanager
+def keep_busy(worker: DatasetWorker) -> Iterator[Job[Any]]:
+    """Keep a worker at work for as long as the block runs; gives its job, which runs."""
+    free = threading.Event()
+    job = worker.ask(f"busy {uuid4()}", "busy", lambda _dataset, _meter: free.wait(LONGEST_WAIT), wait=0)
+    wait_until(lambda: job.state == "running", "the worker is busy")
+    try:
+        yield job
+    finally:
+        free.set()
+
+
+def note_readers(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Note, from now on, the name of every thread that reads data."""
+    readers: list[str] = []
+
+    def watch(read: Any) -> Any:
+        def watched(self: DuckDBEngine, query: Any) -> Any:
+            readers.append(threading.current_thread().name)
+            return read(self, query)
+
+        return watched
+
+    for name in ("fetch", "fetch_few"):
+        monkeypatch.setattr(DuckDBEngine, name, watch(getattr(DuckDBEngine, name)))
+    return readers
+
+
+StartSite = Callable[..., Site]
+
+
 def read_text(page: str) -> str:
-    """A page's words."""
+    """A page's words, with plain spaces."""
     bare = re.sub(r"<(script|style)\b.*?</\1>", " ", page, flags=re.S)
-    return " ".join(re.sub(r"<[^>]+>", " ", bare).split())
+    return " ".join(unescape(re.sub(r"<[^>]+>", " ", bare)).split())
 
 
 def write_configuration(folder: Path, text: str = "", dataset: str = "") -> Path:
