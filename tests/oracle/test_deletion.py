@@ -23,17 +23,10 @@ from dosimeter.mechanisms import Norm
 from dosimeter.planning import PlanOptions, plan_query
 from tests.oracle.leaving_out import assert_same_people, expand, size_of
 from tests.oracle.query_meanings import (
-    ARROW,
-    COLUMNS,
-    FIRST,
     GROUPINGS,
     PAY,
-    SCHEMA,
-    SLOTS,
-    TABLES,
     Grouping,
     Query,
-    Row,
     X,
     Y,
     compare,
@@ -45,6 +38,7 @@ from tests.oracle.query_meanings import (
     make_sum,
     queries,
 )
+from tests.oracle.visits import ARROW, COLUMNS, FIRST, SCHEMA, SLOTS, TABLES, Row
 from tests.whole_tables import whole_table
 
 NORMS: tuple[Norm, ...] = (1, 2)

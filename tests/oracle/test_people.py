@@ -16,7 +16,8 @@ from hypothesis import HealthCheck, given, note, settings
 from dosimeter import Dataset
 from dosimeter.risk.exposure import ExposedPerson
 from tests.oracle.leaving_out import size_of
-from tests.oracle.query_meanings import ARROW, COLUMNS, GROUPS, SLOTS, TABLES, Query, Row, queries
+from tests.oracle.query_meanings import Query, queries
+from tests.oracle.visits import ARROW, COLUMNS, GROUPS, SLOTS, TABLES, Row
 
 NUMBERED = {**COLUMNS, "id": {"type": "integer", "identifying": True}}
 

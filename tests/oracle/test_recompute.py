@@ -20,8 +20,9 @@ from dosimeter.schema import Column, ColumnType
 from dosimeter.schema.toml import load_schema, read_schema
 from dosimeter_paper.recompute.run import recompute_contributions
 from tests.oracle.leaving_out import assert_same_people, expand
-from tests.oracle.query_meanings import ARROW, KINDS, SCHEMA, SLOTS, TABLES, Row, queries
+from tests.oracle.query_meanings import KINDS, queries
 from tests.oracle.recompute_tables import SMALL_SCHEMA, assert_equals_closed_form, draw_people, open_table
+from tests.oracle.visits import ARROW, SCHEMA, SLOTS, TABLES, Row
 from tests.whole_tables import whole_table
 
 

@@ -33,31 +33,23 @@ from dosimeter.planning import PlanOptions
 from dosimeter_paper.recompute import recompute_risk
 from tests.oracle.leaving_out import assert_same_people, bound, everybody_there, expand, size_of
 from tests.oracle.query_meanings import (
-    ARROW,
-    COLUMNS,
     GROUPINGS,
-    GROUPS,
     KINDS,
     MOMENTS,
-    SLOTS,
-    TABLES,
     TESTS,
     Aggregate,
     Condition,
     Query,
-    Row,
     Vector,
     X,
-    draw_rows,
-    kept_rows,
     make_count,
     make_count_distinct,
     make_count_star,
     make_moments,
     make_sum,
-    open_visits,
     queries,
 )
+from tests.oracle.visits import ARROW, COLUMNS, GROUPS, SLOTS, TABLES, Row, draw_rows, kept_rows, open_visits
 
 EXAMPLES = settings().max_examples  # of the profile in use
 
