@@ -40,7 +40,6 @@ from dosimeter.web.decision.form import DecisionForm, read_fields, recall_form, 
 from dosimeter.web.decision.offer import UNEVALUATED, make_offer
 from dosimeter.web.decision.page import (
     PARTS,
-    DecisionPage,
     MeasuringPage,
     UnseenPage,
     build_page,
