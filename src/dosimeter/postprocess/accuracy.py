@@ -18,7 +18,7 @@ from dosimeter.json_values import JsonObject
 from dosimeter.mechanisms import Mechanism
 from dosimeter.planning import QueryPlan
 from dosimeter.postprocess.cell_errors import CellErrors, Noise, column_errors, needs_values
-from dosimeter.postprocess.quotients import list_estimates
+from dosimeter.postprocess.quotients import is_released
 from dosimeter.postprocess.released_rows import Keys, Numbers, ReleasedRow, list_released_rows
 
 
@@ -90,7 +90,7 @@ def foresee_accuracy(
     for at, (block, own) in enumerate(zip(plan.blocks, parts, strict=True)):
         if plan.further and plan.after.traced and at not in plan.after.rows_of:
             continue
-        released = _list_public(block) if numbers is None else _list_known(block, *numbers[at])
+        released = _list_public(block) if numbers is None else list_released_rows(block, *numbers[at])
         known.append((block, CellErrors(block, own, released, clamp=clamp), _find_shown(block, own, released)))
     places = [at for at, output in enumerate(plan.outputs) if output.is_aggregate]
     columns = [_foresee(plan.outputs[at].name, at, known, len(scales), numbers is not None) for at in places]
@@ -119,10 +119,6 @@ def _largest(errors: Sequence[float | None]) -> float | None:
     """Return the largest of several errors; None, which is larger than any number, if one of them is None."""
     known = [error for error in errors if error is not None]
     return max(known) if len(known) == len(errors) else None
-
-
-def _list_known(plan: QueryPlan, keys: Keys | None, values: Numbers) -> tuple[ReleasedRow, ...]:
-    return list_released_rows(plan, keys or [(None,) * len(plan.groups)] * len(values), values)
 
 
 def _find_shown(plan: QueryPlan, noises: Sequence[Noise], released: Sequence[ReleasedRow]) -> BoolArray:
@@ -161,12 +157,12 @@ def _foresee(
             continue
         if formula is None or not (values or not needs_values(block, formula)) or not count:
             return none
-        enough = known_errors.column_has_enough(formula)
-        errors.append(known_errors.formula(formula, enough).reshape(levels, count))
+        numbers, error, enough = known_errors.read_column(formula)
+        errors.append(error.reshape(levels, count))
         among.append(shown)
         if values:
             has_enough.append(enough.reshape(levels, count) | ~shown)
-            sizes.append(np.abs(known_errors.value(formula)).reshape(levels, count))
+            sizes.append(np.abs(numbers).reshape(levels, count))
     if not errors:
         return none
     every, shown = np.concatenate(errors, axis=1), np.concatenate(among, axis=1)
@@ -219,7 +215,7 @@ def _is_noisy(formula: exp.Expression) -> bool:
     True if the formula reads an aggregate, or a column that is written with its table's name (a.n); False for constants
     and group values. A column can be a constant in one SELECT of a UNION ALL and noisy in another.
     """
-    return bool(list_estimates(formula)) or any(column.table for column in formula.find_all(exp.Column))
+    return any(column.table or is_released(column, "e") for column in formula.find_all(exp.Column))
 
 
 def error_95(plan: QueryPlan, mechanism: Mechanism, scale: float, values: Numbers | None) -> tuple[float | None, ...]:

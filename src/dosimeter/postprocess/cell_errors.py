@@ -13,11 +13,11 @@ import numpy as np
 from sqlglot import exp
 
 from dosimeter.arrays import BoolArray, FloatArray, IntArray
-from dosimeter.measures import Estimate
+from dosimeter.measures import Estimate, SingleMeasure
 from dosimeter.mechanisms import Mechanism
 from dosimeter.planning import CELL, RELEASED, QueryPlan, selects_rows
 from dosimeter.postprocess.propagation import Compute, SourceNumbers, propagate
-from dosimeter.postprocess.quotients import find_divisors, list_estimates
+from dosimeter.postprocess.quotients import find_divisors, is_released, list_estimates
 from dosimeter.postprocess.released_rows import ReleasedRow, look_up
 from dosimeter.sql import NUMERIC, EmbeddedError, Type, Values, as_double, compute_embedded
 
@@ -218,6 +218,19 @@ class CellErrors:
         return found
 
     # ------------------------------------------------------------ errors
+
+    def read_column(self, tree: exp.Expression) -> tuple[FloatArray, FloatArray, BoolArray]:
+        """Return a column's values, their errors, and where all that it is computed from has enough people to tell.
+
+        A column that is one measure with noise, such as a COUNT, is read off this measure: nothing divides in it.
+        """
+        single = _find_single(self._plan, tree)
+        if single is None or single.alone in self._plan.ranks:
+            has_enough = self.column_has_enough(tree)
+            return self.value(tree), self.formula(tree, has_enough), has_enough
+        measured = self._measured[:, single.alone]
+        errors = single.spread(measured, self._list_errors(single.alone), clamp=self._clamp)
+        return single.finish(measured, clamp=self._clamp), errors, np.ones(len(self._everywhere), dtype=bool)
 
     def value(self, tree: exp.Expression) -> FloatArray:
         """Return the value of a column, over the released rows; NaN where it is no number."""
@@ -479,12 +492,16 @@ def needs_values(plan: QueryPlan, only: object = None) -> bool:
     ``only``: the formula of the one column to look at; by default all columns.
     """
     return any(
-        output.is_aggregate and output.formula is not None and not _is_direct(block, output.formula)
+        output.is_aggregate and output.formula is not None and _find_single(block, output.formula) is None
         for block in plan.blocks
         for output in block.outputs
         if only is None or output.formula is only
     )
 
 
-def _is_direct(plan: QueryPlan, tree: exp.Expression) -> bool:
-    return isinstance(tree, exp.Column) and tree.name[0] == "e" and plan.estimates[int(tree.name[1:])].alone is not None
+def _find_single(plan: QueryPlan, tree: exp.Expression) -> SingleMeasure | None:
+    """Return the aggregate that a column is, if that is one measure itself; None for any other column."""
+    if not is_released(tree, "e"):
+        return None
+    estimate = plan.estimates[int(tree.name[1:])]
+    return estimate if isinstance(estimate, SingleMeasure) else None

@@ -14,20 +14,18 @@ _OTHER_CELLS = (exp.Window, exp.AggFunc, exp.Subquery, exp.Select)
 _REPLACES_NULL = (exp.Coalesce, exp.Case, exp.If, exp.Greatest, exp.Least, exp.Is, exp.NullSafeEQ, exp.NullSafeNEQ)
 
 
-def is_released(node: exp.Expression) -> bool:
+def is_released(node: exp.Expression, kinds: str = "eghp") -> bool:
     """Return whether a node is a column of the released table, or one looked up in a public table.
 
     By their names these are aggregates (e0, e1 …), group values (g0 …), flags of totals (h0 …) and values looked up in
-    a public table (p0 …).
+    a public table (p0 …). ``kinds``: the first letters of those that count.
     """
-    return isinstance(node, exp.Column) and not node.table and node.name[:1] in "eghp" and node.name[1:].isdigit()
+    return isinstance(node, exp.Column) and not node.table and node.name[:1] in kinds and node.name[1:].isdigit()
 
 
 def list_estimates(tree: exp.Expression) -> list[int]:
     """Return the indices of the aggregates that a tree reads, ascending."""
-    return sorted(
-        {int(node.name[1:]) for node in tree.find_all(exp.Column) if is_released(node) and node.name[0] == "e"}
-    )
+    return sorted({int(node.name[1:]) for node in tree.find_all(exp.Column) if is_released(node, "e")})
 
 
 def strip_casts(tree: exp.Expression) -> exp.Expression:

@@ -63,12 +63,13 @@ def _list_keys(lookup: Lookup, released: Sequence[ReleasedRow], before: Mapping[
     return [float(key) if isinstance(key, Decimal) else key for key in keys]
 
 
-def list_released_rows(plan: QueryPlan, keys: Keys, values: Numbers) -> tuple[ReleasedRow, ...]:
+def list_released_rows(plan: QueryPlan, keys: Keys | None, values: Numbers) -> tuple[ReleasedRow, ...]:
     """Return the rows of the released table: one per group, or one per group of each set in ROLLUP and the like (Q3).
 
-    ``keys``: the groups. ``values``: their measured numbers. A total is the sum of its groups' noisy numbers: so it
-    agrees with these and costs nothing.
+    ``keys``: the groups; None where nothing reads them. ``values``: their measured numbers. A total is the sum of its
+    groups' noisy numbers: so it agrees with these and costs nothing.
     """
+    keys = [(None,) * len(plan.groups)] * len(values) if keys is None else keys
     if not plan.sets:
         return tuple(ReleasedRow(key, measured) for key, measured in zip(keys, values, strict=True))
     released: list[ReleasedRow] = []
