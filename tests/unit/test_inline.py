@@ -60,7 +60,7 @@ def inline(sql: str, columns: Sequence[str] = ("other",)) -> exp.Select:
     """Write the subqueries in, where every row is another individual and the table has these columns."""
     facts = {name: {"type": "integer", "bounds": [0, 9]} for name in columns}
     select = parse_select(sql)
-    return inline_subqueries(select, PersonLevels.of(read_schema({"table": "visits", "columns": facts}), select))
+    return inline_subqueries(select, PersonLevels(read_schema({"table": "visits", "columns": facts}), select))
 
 
 @pytest.fixture(scope="module")

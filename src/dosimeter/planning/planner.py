@@ -325,7 +325,7 @@ def _require_few_letters(plan: QueryPlan) -> None:
 
 
 def _write_subqueries_in(draft: Draft) -> None:
-    draft.people = PersonLevels.of(draft.declared, draft.select)
+    draft.people = PersonLevels(draft.declared, draft.select)
     draft.select = write_commas_as_joins(inline_subqueries(draft.select, draft.people))
 
 

@@ -72,25 +72,18 @@ _NO_UNIT = (
 class PersonLevels:
     """The person stages of one query, collected level by level (SELECT by SELECT, from the inside out).
 
-    ``declared``: the schema of the first table. ``mentioned``: the column names that the query mentions; None if it has
-    ``*``. ``stages``: each stage, by the name under which it stands in FROM. ``singled_out``: the identifying columns
-    that are tested, each with the clause that tests it, such as name = 'Yusuf Demir'. ``_aside``: what ``set_aside``
-    took out, each an IN or EXISTS and its query. ``joined``: the joined subqueries, by name.
+    ``declared``: the schema of the first table. ``written``: the query before any of them. ``stages``: each stage, by
+    the name under which it stands in FROM. ``singled_out``: the identifying columns that are tested, each with the
+    clause that tests it, such as name = 'Yusuf Demir'. ``_aside``: what ``set_aside`` took out, each an IN or EXISTS
+    and its query. ``joined``: the joined subqueries, by name.
     """
 
     declared: Schema
-    mentioned: frozenset[str] | None = None
+    written: exp.Select
     stages: dict[str, PersonStage] = field(default_factory=dict)
     singled_out: dict[str, str] = field(default_factory=dict)
     _aside: list[tuple[exp.Expression, exp.Select]] = field(default_factory=list)
     joined: dict[str, PersonTable] = field(default_factory=dict)
-
-    @classmethod
-    def of(cls, declared: Schema, select: exp.Select) -> PersonLevels:
-        """Return an empty collection for a query. It knows the columns that the query mentions."""
-        stars = any(isinstance(node, exp.Star) and not isinstance(node.parent, exp.Count) for node in select.walk())
-        names = frozenset(node.name.lower() for node in select.find_all(exp.Column))
-        return cls(declared, None if stars else names)
 
     def stage_of(self, select: exp.Select) -> PersonStage | None:
         """Return the stage that stands in FROM; None if a table stands there.
@@ -457,11 +450,15 @@ class PersonLevels:
         self.stages[name] = replace(stage, schema=replace(stage.schema, table=name, columns=columns))
 
     def _ties(self, schema: Schema) -> list[str]:
-        """Return the columns that break ties in ORDER BY: the row key, then all other columns that the query reads."""
-        mentioned = self.mentioned
+        """Return the columns that break ties in ORDER BY: the row key, then all other columns that the query reads.
+
+        A query with ``*``, other than COUNT(*), reads all columns.
+        """
+        stars = any(not isinstance(node.parent, exp.Count) for node in self.written.find_all(exp.Star))
+        mentioned = {node.name.lower() for node in self.written.find_all(exp.Column)}
         keys = [] if schema.row_key is None else [schema.row_key]
         others = [name for name in schema.columns if name not in (schema.unit, schema.row_key)]
-        if mentioned is not None:
+        if not stars:
             own = {
                 *self.declared.columns,
                 *(f"{t.name}.{name}" for t in self.declared.tables.values() for name in t.columns),

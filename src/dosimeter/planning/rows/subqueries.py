@@ -30,6 +30,8 @@ def inline_subqueries(select: exp.Select, people: PersonLevels) -> exp.Select:
 
     ``people``: collects what is computed from each individual's own rows.
     """
+    if all(node is select for node in select.find_all(exp.Query, exp.Exists)):
+        return select.copy()  # there is nothing to write in
     _refuse_shadowing(select, {name.lower() for name in people.declared.columns})
     return _Inlining(people).inline(select.copy(), {}, 0)
 
