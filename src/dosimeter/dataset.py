@@ -34,8 +34,7 @@ from dosimeter.planning import (
     build_mechanism,
     list_columns,
     plan_query,
-    require_noise,
-    require_pure,
+    require_drawable,
 )
 from dosimeter.problems import Surface
 from dosimeter.query import Query
@@ -289,8 +288,7 @@ class Dataset:
         epsilons = parse_candidates(look.candidates)
         n = self.n
         mechanism = build_mechanism(look, n)
-        require_pure(plan, mechanism)
-        require_noise(plan, look.indicator)
+        require_drawable(plan, mechanism, look.indicator)
         odd_cells = self._count_odd_cells(plan)
         notes = [*self._notes(), *_study_notes(plan, mechanism), *self._warn_of_data(odd_cells or {})]
         profile, contributions = measure_influence(plan, self.tables, self.people, mechanism.norm)

@@ -39,17 +39,13 @@ class PlanOptions:
         check_option("quantiles", self.quantiles)
         for name in ("min_rows", "sensitivity", "group_delta"):
             check_option(name, getattr(self, name), optional=True)
-        self._check_thresholding()
+        if self.groups == "thresholded":
+            self._check_thresholding()
+        elif self.group_delta is not None:
+            raise OptionError(Option("group_delta"), " goes with ", _THRESHOLDED, ".")
 
     def _check_thresholding(self) -> None:
-        """Refuse options that do not go together: thresholded groups need a δ, and no other groups have one.
-
-        Thresholded groups also go with neither ``min_rows`` nor a sensitivity given by hand.
-        """
-        if self.groups != "thresholded":
-            if self.group_delta is not None:
-                raise OptionError(Option("group_delta"), " goes with ", _THRESHOLDED, ".")
-            return
+        """Refuse thresholded groups without a δ, with ``min_rows``, or with a sensitivity given by hand."""
         if self.group_delta is None:
             raise OptionError(_THRESHOLDED, " needs ", Option("group_delta", text="D"), ": it is charged as δ.")
         if self.min_rows is not None:
@@ -92,28 +88,26 @@ def build_mechanism(look: LookOptions, n: int) -> Mechanism:
     return make_with_delta(look.mechanism, read_delta(look.delta, n), look.study.calibration)
 
 
-def require_pure(plan: QueryPlan, mechanism: Mechanism) -> None:
-    """Refuse noise with a δ for a query that draws by rank: such a draw spends a pure ε, without a δ (M4)."""
-    if not plan.ranks or mechanism.pure:
-        return
-    rank = next(iter(plan.ranks.values()))
-    raise OptionError(
-        f"{rank.label} is drawn by rank, which spends a pure ε and no δ.",
-        for_controller("Use the Laplace mechanism."),
-        STUDY_NOISE,
-    )
+def require_drawable(plan: QueryPlan, mechanism: Mechanism, indicator: Indicator) -> None:
+    """Refuse noise with a δ, and the cell indicator, for a query that draws by rank.
 
-
-def require_noise(plan: QueryPlan, indicator: Indicator) -> None:
-    """Refuse the cell indicator for a query that draws by rank: this indicator counts cells with noise (R11)."""
-    if not plan.ranks or indicator != "cell":
+    Such a draw spends a pure ε, without a δ (M4), and gets no noise, which the cell indicator counts (R11).
+    """
+    if not plan.ranks:
         return
-    rank = next(iter(plan.ranks.values()))
-    raise OptionError(
-        f"{rank.label} is drawn by rank and gets no noise, which is what the cell indicator counts.",
-        for_controller("Use ", Option("indicator", "bound"), "."),
-        STUDY_NOISE,
-    )
+    label = next(iter(plan.ranks.values())).label
+    if not mechanism.pure:
+        raise OptionError(
+            f"{label} is drawn by rank, which spends a pure ε and no δ.",
+            for_controller("Use the Laplace mechanism."),
+            STUDY_NOISE,
+        )
+    if indicator == "cell":
+        raise OptionError(
+            f"{label} is drawn by rank and gets no noise, which is what the cell indicator counts.",
+            for_controller("Use ", Option("indicator", "bound"), "."),
+            STUDY_NOISE,
+        )
 
 
 def _is_zero(delta: float | str) -> bool:

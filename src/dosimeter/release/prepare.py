@@ -8,7 +8,7 @@ from dataclasses import fields
 from dosimeter.errors import OptionError, SchemaError
 from dosimeter.ledger import exact_decimal
 from dosimeter.options import LookOptions, Study
-from dosimeter.planning import QueryPlan, build_mechanism, plan_options, plan_query, require_noise, require_pure
+from dosimeter.planning import QueryPlan, build_mechanism, plan_options, plan_query, require_drawable
 from dosimeter.postprocess import Noise, assemble_answer, list_facts, word_facts
 from dosimeter.problems import Option, for_controller, leave_out
 from dosimeter.release.noisy_vector import Numbers, calibrate_plan
@@ -31,8 +31,7 @@ def prepare_release(
     options = plan_options(look)
     plan = plan_query(sql, schema, options) if plan_with is None else plan_with(sql, options)
     mechanism = build_mechanism(look, n)
-    require_pure(plan, mechanism)
-    require_noise(plan, look.indicator)
+    require_drawable(plan, mechanism, look.indicator)
     prepared = PreparedRelease(
         schema.account_name, plan, n, mechanism, parse_candidates(look.candidates), order, look, digest_schema(schema),
         find_rho=price_plan(plan, mechanism),
