@@ -118,7 +118,7 @@ class Dataset:
             DataError: the source cannot be read, or contradicts the schema.
             SchemaError: the schema is malformed.
         """
-        facts = _read_schema_source(schema)
+        facts = None if schema is None else _read_schema_source(schema)
         one_row_each = facts is None or facts.unit == "row"
         written = (delimiter, encoding, null, read_frames(tables) if tables else {}, decimal, date_format)
         options = ReadOptions(table, *written, one_row_each=one_row_each)
@@ -434,9 +434,8 @@ class Dataset:
         """
         if self.count() == 0 and not self.schema.reviewed:
             yield "The table is empty. What is shown is for one individual who is not there."
-        crowd = warn_of_people(self.count(), self.n)
-        if crowd is not None:
-            yield crowd
+        if self.count() > self.n:
+            yield warn_of_people(self.count(), self.n)
         elif self.count() < self.n and self.schema.reviewed:
             yield f"{_count_people(self.count())} in the table; {self.n:,} were declared."
         for name in (name for name, count in odd_cells.items() if count):  # a doubtful 12.0 is a whole number
@@ -460,13 +459,12 @@ class Dataset:
         """
         from dosimeter.inspection import count_values, find_repeated_owner, weigh_name
 
-        named = [column for column in self.schema.columns.values() if weigh_name(column.name)]
-
-        def find() -> RepeatedOwner | None:
-            rows, counts = count_values(self.engine, [column.name for column in named])
-            return find_repeated_owner(named, counts, rows)
-
-        return self.tables.remember("owner", find) if named else None
+        named = {name: column for name, column in self.schema.columns.items() if weigh_name(name)}
+        if not named:
+            return None
+        return self.tables.remember(
+            "owner", lambda: find_repeated_owner(named.values(), *count_values(self.engine, list(named)))
+        )
 
 
 def _count_people(count: int) -> str:
@@ -486,8 +484,8 @@ def _study_notes(plan: QueryPlan, mechanism: Mechanism) -> Iterator[str]:
 # ---------------------------------------------------------------- opening
 
 
-def _read_schema_source(schema: str | Path | Schema | Mapping[str, object] | None) -> Schema | None:
-    if schema is None or isinstance(schema, Schema):
+def _read_schema_source(schema: str | Path | Schema | Mapping[str, object]) -> Schema:
+    if isinstance(schema, Schema):
         return schema
     if isinstance(schema, (str, Path)):
         return load_schema(schema)

@@ -182,11 +182,11 @@ def _repeats(name: str, weight: Evidence, counts: ColumnCounts, rows: int, uniqu
     return counts.distinct > FEWEST_VALUES
 
 
-def count_values(engine: Engine, names: Sequence[str]) -> tuple[int, dict[str, ColumnCounts]]:
-    """Return the number of rows, and the counts of each of these columns, in one scan."""
+def count_values(engine: Engine, names: Sequence[str]) -> tuple[dict[str, ColumnCounts], int]:
+    """Return the counts of each of these columns, and the number of rows, in one scan."""
     row = read_row(engine, list_counts(names))
     counts = {name: ColumnCounts(row[f"present{at}"], row[f"distinct{at}"]) for at, name in enumerate(names)}
-    return row["rows"], counts
+    return counts, row["rows"]
 
 
 def list_counts(names: Iterable[str]) -> dict[str, exp.Expression]:
@@ -217,8 +217,7 @@ def find_overlooked_owner(engine: Engine, schema: Schema) -> RepeatedOwner | Non
     marked = [column for column in schema.columns.values() if column.identifying and column.type in UNIT_TYPES]
     if schema.unit != "row" or not marked:
         return None
-    rows, counts = count_values(engine, [column.name for column in marked])
-    return find_repeated_owner(marked, counts, rows)
+    return find_repeated_owner(marked, *count_values(engine, [column.name for column in marked]))
 
 
 def word_cut(each: Mapping[int, int], kept: int) -> str:
@@ -231,10 +230,8 @@ def word_cut(each: Mapping[int, int], kept: int) -> str:
     return f"{cut:,} of {rows:,} rows ({format_percent(cut / rows)})"
 
 
-def warn_of_people(people: int, declared: int) -> str | None:
-    """Say that the table holds more people than the schema declares, and what that does; None if it does not."""
-    if people <= declared:
-        return None
+def warn_of_people(people: int, declared: int) -> str:
+    """Say that the table holds more people than the schema declares, and what that does."""
     return (
         f"The table holds {people:,} people and the schema declares {declared:,}: everybody counts, and released "
         "totals are cut to what the declared number can reach. Correct individuals in the schema."

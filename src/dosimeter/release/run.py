@@ -211,9 +211,9 @@ def _note_data(dataset: Measurable) -> Iterator[str]:
         owner = find_overlooked_owner(dataset.engine, dataset.schema)
         if owner is not None:
             yield warn_of_owner(owner)
-        crowd = warn_of_people(dataset.tables.count_people(), dataset.schema.individuals or 0)
-        if crowd is not None:
-            yield crowd
+        people, declared = dataset.tables.count_people(), dataset.schema.individuals or 0
+        if people > declared:
+            yield warn_of_people(people, declared)
 
 
 def _measure_or_stop(
