@@ -98,7 +98,9 @@ def sniff_csv(connection: duckdb.DuckDBPyConnection, files: Files, options: Read
     settings = _csv_settings(options) | {"sample_size": "-1"}
     if options.delimiter is not None:
         settings["delim"] = quote_text(options.delimiter)
-    form = _as_table(_sniff_first(connection, files.paths[0], settings, options), options, files.paths[0])
+    form = _sniff_first(connection, files.paths[0], settings, options)
+    if len(form.columns) == 1:
+        form = _split_header(form, options, files.paths[0])
     settings |= {"delim": quote_text(form.delimiter), "sample_size": "1"}
     for path in files.paths[1:]:
         if list(_sniff_file(connection, path, settings).columns) != list(form.columns):
@@ -151,15 +153,13 @@ def _sniff_file(connection: duckdb.DuckDBPyConnection, path: str, settings: Mapp
     return CsvForm(str(delimiter), names, skipped=bool(skipped))
 
 
-def _as_table(form: CsvForm, options: ReadOptions, path: str) -> CsvForm:
-    """Return the form unchanged, unless DuckDB's sniffer saw one column and the header line names several.
+def _split_header(form: CsvForm, options: ReadOptions, path: str) -> CsvForm:
+    """Return a form with the columns that the header line names, where DuckDB's sniffer saw a single one.
 
-    In that case, return a form with the several columns. The sniffer sees a single column because of a malformed row,
-    which is then found when the file is read. Raises OptionError if a delimiter was given and the header line shows
-    another.
+    The sniffer sees a single column because of a malformed row, which is then found when the file is read. The form is
+    returned unchanged if the header line names just one. Raises OptionError if a delimiter was given and the header
+    line shows another.
     """
-    if len(form.columns) != 1:
-        return form
     (header,) = form.columns
     delimiter = max(",;\t|", key=header.count)
     try:
