@@ -108,8 +108,8 @@ def _measure(query: exp.Expression, known: Mapping[str, _Size]) -> _Size:
         if isinstance(node, (exp.Select, exp.SetOperation)):
             size = size.plus(_measure(node, known))
             continue
-        if isinstance(node, exp.Table) and not node.db:
-            size = size.plus(known.get(node.name.lower(), _Size()))
+        if isinstance(node, exp.Table) and not node.db and node.name.lower() in known:
+            size = size.plus(known[node.name.lower()])
         terms += 1
         tests += isinstance(node, exp.Exists) or (isinstance(node, exp.In) and "query" in node.args)
         pending.extend(node.iter_expressions())

@@ -270,10 +270,9 @@ class Draft:
             declared_schema=self.declared,
             threshold=self.threshold,
         )
-        singled_out = {
-            **self.people.singled_out,
-            **dict(find_singled_out(self.select, self.scope, list_identifying(plan))),
-        }
+        singled_out = dict(self.people.singled_out)
+        if plan.columns:
+            singled_out |= find_singled_out(self.select, self.scope, list_identifying(plan))
         return replace(plan, singled_out=tuple(singled_out.items()))
 
 
@@ -404,9 +403,10 @@ def _measure_sets_apart(draft: Draft) -> None:
     changes: totals are added up from the released groups.
     """
     grouping = draft.grouping
+    if not grouping.sets:
+        return
     alone = draft.scope.schema.max_rows_per_unit == 1  # then nobody is in two groups
-    adding = all(measure.adds_up or (alone and measure.additive) for measure in draft.collected.measures)
-    if not grouping.sets or adding:
+    if all(measure.adds_up or (alone and measure.additive) for measure in draft.collected.measures):
         return
     numbers = [draft.number, *(draft.take_number() for _ in grouping.sets[1:])]
     sets = dict(zip(numbers, grouping.sets, strict=True))

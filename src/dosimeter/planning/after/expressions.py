@@ -274,11 +274,6 @@ def reads_own_cell(tree: exp.Expression) -> bool:
     return tree.find(exp.Window, exp.AggFunc, exp.Subquery, exp.Select) is None
 
 
-def is_windowed(trees: Iterable[exp.Expression]) -> bool:
-    """Return whether at least one of the trees holds a window function."""
-    return any(tree.find(exp.Window) is not None for tree in trees)
-
-
 def finds_aggregate(node: exp.Expression) -> bool:
     """Return whether a node aggregates rows: it holds an aggregate that is no window function and in no subquery."""
     if isinstance(node, exp.Window):

@@ -20,7 +20,6 @@ from dosimeter.planning.after.expressions import (
     SHORT,
     ExpressionWriter,
     finds_aggregate,
-    is_windowed,
     limit_length,
     limit_text,
     reads_own_cell,
@@ -188,7 +187,7 @@ class Clauses:
     def steps(self) -> tuple[str, ...]:
         """Return which of windows, QUALIFY, DISTINCT, ORDER BY, LIMIT and OFFSET there are, for explanations."""
         kept = {
-            "window functions": is_windowed(tree for _, tree in self.items),
+            "window functions": any(tree.find(exp.Window) is not None for _, tree in self.items),
             "QUALIFY": self.qualify is not None,
             "DISTINCT": self.distinct,
             "ORDER BY": bool(self.order),
@@ -287,7 +286,7 @@ class MeasuringSelect:
             clauses.order = write_order(order, writer, clauses)
         clauses.limit = read_rows(select.args.get("limit"), "LIMIT")
         clauses.offset = read_rows(select.args.get("offset"), "OFFSET")
-        if not self.aggregates.found_any:
+        if not self.aggregates.estimates:
             raise QueryError("The query has no aggregate. Ask for COUNT, SUM, AVG, MIN, MAX, MEDIAN, ….")
         traced = not clauses.distinct
         query = clauses.write(self.source.copy(), (), cell=exp.column(CELL) if traced else None)

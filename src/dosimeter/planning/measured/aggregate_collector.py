@@ -176,11 +176,6 @@ class AggregateCollector:
         return tuple(self._estimates.values())
 
     @property
-    def found_any(self) -> bool:
-        """Return whether at least one aggregate was added."""
-        return bool(self._estimates)
-
-    @property
     def facts(self) -> SensitivityFacts:
         """Return the public facts that sensitivities depend on, besides the bounds.
 
