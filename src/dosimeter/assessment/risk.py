@@ -6,7 +6,7 @@ measured once; everything after it is arithmetic on distinct contributions. What
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -305,9 +305,9 @@ class Risk:
         except QueryError as error:
             raise PreferenceError("In the preference's FILTER: ", *error.problem.pieces) from None
 
-    def list_remarks(self, filters: Iterable[exp.Expression] = ()) -> list[Remark]:
+    def list_remarks(self, filters: Collection[exp.Expression] = ()) -> list[Remark]:
         """Return remarks on the data, and on each value in the query or in a FILTER that the schema does not list."""
-        unlisted = note_unlisted(filters, scope_of(self.plan).schema)
+        unlisted = note_unlisted(filters, scope_of(self.plan).schema) if filters else ()
         return [Remark(words) for words in (*note_values(self.plan), *unlisted, *self.notes)]
 
     @property
