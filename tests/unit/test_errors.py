@@ -6,6 +6,7 @@ import itertools
 import json
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -165,6 +166,19 @@ def test_the_controller_sees_typical_and_worst_groups_beforehand(stays: Dataset)
     assert found.relative == pytest.approx(found.typical / 4.5)
     ((none,),) = foresee_accuracy(plan, laplace, [1.0])
     assert (none.typical, none.worst, none.too_few) == (None, None, None)
+
+
+@pytest.mark.parametrize("clamp", [False, True])
+@pytest.mark.parametrize("aggregate", ["COUNT(*)", "SUM(nights)", "MEDIAN(nights)"])
+def test_a_measure_by_itself_is_as_accurate_as_in_a_formula(stays: Dataset, aggregate: str, clamp: bool) -> None:
+    sql = f"SELECT ward, {aggregate} AS a, CAST({aggregate} AS DOUBLE) AS b FROM stays GROUP BY ward"
+    plan, laplace = stays.plan(sql), Laplace()
+    values = [[Fraction(count)] * len(plan.measures) for count in (-7, 0, 3, 3000)]
+    scales = [laplace.scale(plan.sensitivity(1), epsilon) for epsilon in (0.1, 1.0)]
+    found = foresee_accuracy(plan, laplace, scales, [(plan.group_keys, values)], clamp=clamp)
+    for alone, computed in found:
+        assert alone == replace(computed, column="a")
+        assert (alone.worst is None) == (aggregate == "MEDIAN(nights)")
 
 
 def test_what_algorithm_1_withholds_stands_in_no_file(stays: Dataset, ledger: Ledger, tmp_path: Path) -> None:
