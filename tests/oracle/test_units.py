@@ -327,7 +327,8 @@ def test_revealed_individuals_are_the_most_exposed(rows: list[Row], query: Query
         for unit in units:
             assert line.sensitivity == pytest.approx(size_of(left[unit], 1), rel=1e-9, abs=1e-9)
         named += units
-    assert len(named) == len(set(named)) and matching.issuperset(named)
+    assert len(named) == len(set(named))
+    assert matching.issuperset(named)
     assert not any(size_of(left[unit], 1) for unit in matching.difference(named))  # nothing but NULLs: they add nothing
     assert [line.sensitivity for line in shown] == sorted((line.sensitivity for line in shown), reverse=True)
     assert {line.columns["unit"] for line in hidden} <= {"•••"}

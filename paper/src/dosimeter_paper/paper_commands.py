@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from dosimeter.cli import options as o
+from dosimeter.cli.writing import print_json
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -70,7 +71,7 @@ def example(json: bool) -> int:
 
     found = compute_example()
     if json:
-        o.print_json(found.document())
+        print_json(found.document())
         return 0
     console = _open_console()
     console.print(SQL, style="bold", markup=False)
@@ -102,7 +103,7 @@ def thresholds(data: Path | None, split: Split, output: Path | None, json: bool)
 
         written = save_thresholds(study, draw_thresholds(study), output)
     if json:
-        o.print_json(study.document())
+        print_json(study.document())
         return 0
     console = _open_console()
     for mechanism in MECHANISMS:
@@ -150,7 +151,7 @@ def variance(
 
         written = save_variance(study, draw_variance(study), output)
     if json:
-        o.print_json(study.document())
+        print_json(study.document())
         return 0
     console = _open_console()
     for mechanism in MECHANISMS:
@@ -187,7 +188,7 @@ def scalability(
 
         written = save_scalability(study, draw_scalability(study), output)
     if json:
-        o.print_json(study.document())
+        print_json(study.document())
         return 0
     console = _open_console()
     for algorithm in ALGORITHMS:
@@ -204,7 +205,7 @@ def differences(json: bool) -> int:
 
     shown = show_differences()
     if json:
-        o.print_json({"differences": [point.document() for point in shown]})
+        print_json({"differences": [point.document() for point in shown]})
     else:
         _print_differences(_open_console(), shown)
     return 0
@@ -221,7 +222,7 @@ def data(output: Path | None, source: str | None, json: bool) -> int:
     fetched = fetch_adult(output or default_folder(), source=source or ARCHIVE)
     if json:
         files = [{"path": str(f.path), "sha256": f.sha256, "fetched": f.fresh} for f in fetched]
-        o.print_json({"files": files, "citation": CITATION})
+        print_json({"files": files, "citation": CITATION})
         return 0
     for file in fetched:
         click.echo(
@@ -285,7 +286,7 @@ def everything(
         figures.write_file(output / "report.html", report.write_report(studies, pictures).encode()),
     ]
     if json:
-        o.print_json(studies.document())
+        print_json(studies.document())
         return 0
     console = _open_console()
     _tell(console, [found.words[0], *noisy.words[1:-1], *timed.words], written)

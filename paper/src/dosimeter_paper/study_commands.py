@@ -10,6 +10,7 @@ import click
 
 from dosimeter.cli import options as o
 from dosimeter.cli.stopping import raise_on_control_c
+from dosimeter.cli.writing import Inputs, check_writable, print_json
 from dosimeter.errors import OptionError
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ def serve(data: Path, store: Path, seed: int, groups: str, approval: str, secure
     if not chosen or not set(chosen) <= set(GROUPS) or len(set(chosen)) < len(chosen):
         raise OptionError(f"--groups takes some of {', '.join(GROUPS)}, each once.")
     ordered = tuple(group for group in GROUPS if group in chosen)
-    o.check_writable(store, inputs=o.Inputs())
+    check_writable(store, inputs=Inputs())
     instrument = build_instrument(load_adult(data, split="all"), seed=seed)
     opened = StudyStore(store)
     try:
@@ -90,8 +91,8 @@ def export(store: Path, output: Path | None) -> int:
     from dosimeter_paper.study.store import StudyStore
 
     if output is not None:
-        inputs = o.Inputs(others=[("the store of the study", store)])
-        o.check_writable(output, (".csv",), "Answers are written", inputs=inputs)
+        inputs = Inputs(others=[("the store of the study", store)])
+        check_writable(output, (".csv",), "Answers are written", inputs=inputs)
     opened = StudyStore(store, existing=True)
     try:
         text = write_answers(opened.list_answers())
@@ -123,7 +124,7 @@ def analyse(answers: Path, output: Path | None, json: bool) -> int:
     found = analyse_answers(read_answers(answers))
     written = [] if output is None else _write_files(found, output)
     if json:
-        o.print_json(found.document())
+        print_json(found.document())
     else:
         _print_analysis(found, written)
     return 0

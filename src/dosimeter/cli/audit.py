@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from dosimeter.cli import options as o
+from dosimeter.cli.writing import Inputs, check_writable, report_verification, write_to
 from dosimeter.errors import OptionError
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ def verify(config: Path | None, database: str | None, head: str | None, json: bo
         from dosimeter.web.store import check_audit
 
         result = check_audit(opened, head)
-    return o.report_verification(result, as_json=json)
+    return report_verification(result, as_json=json)
 
 
 @audit.command("export")
@@ -57,20 +58,20 @@ def export(config: Path | None, database: str | None, output: Path | None) -> in
 
         if output is not None:
             _check_output(output, config, opened.target)
-        o.write_to(output, lambda stream: export_audit(opened, stream))
+        write_to(output, lambda stream: export_audit(opened, stream))
     return 0
 
 
 def _check_output(output: Path, config: Path | None, database: str) -> None:
     """Refuse to write over the database, the configuration, or a file that the configuration names."""
-    o.check_writable(output, inputs=o.Inputs(others=[("the database", database)]))
+    check_writable(output, inputs=Inputs(others=[("the database", database)]))
     if config is None:
         return
     from dosimeter.web.settings import load_settings, locate_secret
 
-    o.Inputs(others=[("the configuration", config), ("the secret", locate_secret(config))]).check_apart(output)
+    Inputs(others=[("the configuration", config), ("the secret", locate_secret(config))]).check_apart(output)
     for dataset in load_settings(config).datasets.values():
-        o.Inputs(data=dataset.data, schema=dataset.schema).check_apart(output)
+        Inputs(data=dataset.data, schema=dataset.schema).check_apart(output)
 
 
 @contextmanager

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from dosimeter.cli import options as o
+from dosimeter.cli.writing import unwritable
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -44,7 +45,7 @@ def _make_folder(wanted: Path | None) -> Path:
         folder = wanted if wanted is not None else Path(tempfile.mkdtemp(prefix="dosimeter-"))
         folder.mkdir(parents=True, exist_ok=True)
     except OSError:
-        raise o.unwritable(wanted if wanted is not None else Path(tempfile.gettempdir())) from None
+        raise unwritable(wanted if wanted is not None else Path(tempfile.gettempdir())) from None
     return folder
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from dosimeter.cli import options as o
+from dosimeter.cli.writing import print_json
 from dosimeter.options import LookOptions
 
 
@@ -28,7 +29,7 @@ def explain(sql: str, schema: Path, look: LookOptions, json: bool) -> int:
 
     explanation = explain_with_errors(plan_query(o.read_sql(sql), load_schema(schema), plan_options(look)))
     if json:
-        o.print_json(explanation.describe())
+        print_json(explanation.describe())
     else:
         print_explanation(explanation)
     return 0

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dosimeter.cli import options as o
+from dosimeter.cli.writing import Inputs, check_writable, unwritable
 from dosimeter.findings import word_all
 
 if TYPE_CHECKING:
@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     from dosimeter.risk import Candidate
 
 
-def check_output(path: Path, inputs: o.Inputs) -> None:
-    o.check_writable(path, (".csv", ".parquet"), "the distribution is written", inputs=inputs)
+def check_output(path: Path, inputs: Inputs) -> None:
+    check_writable(path, (".csv", ".parquet"), "the distribution is written", inputs=inputs)
 
 
-def check_picture(path: Path, inputs: o.Inputs) -> None:
-    o.check_writable(path, (".svg", ".png", ".html"), "a picture is saved", inputs=inputs)
+def check_picture(path: Path, inputs: Inputs) -> None:
+    check_writable(path, (".svg", ".png", ".html"), "a picture is saved", inputs=inputs)
 
 
 def write_distribution(found: Risk, path: Path) -> None:
@@ -34,7 +34,7 @@ def write_distribution(found: Risk, path: Path) -> None:
 
             parquet.write_table(table, path)
     except OSError:
-        raise o.unwritable(path) from None
+        raise unwritable(path) from None
 
 
 def save_picture(

@@ -11,6 +11,7 @@ from dosimeter.cli import looks
 from dosimeter.cli import options as o
 from dosimeter.cli.files import check_picture, save_picture
 from dosimeter.cli.progress import run_with_progress
+from dosimeter.cli.writing import Inputs, confirm_written, print_json
 from dosimeter.options import LookOptions, SourceOptions
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ def find(
     if ledger is not None:
         looks.check_ledger_options(ledger, None, schema)
     if plot is not None:
-        check_picture(plot, o.Inputs(data=data, sql=sql, schema=schema, ledger=ledger))
+        check_picture(plot, Inputs(data=data, sql=sql, schema=schema, ledger=ledger))
     text = o.read_sql(sql)
     with o.open_data(data, schema, source) as dataset:
 
@@ -87,13 +88,13 @@ def find(
                 "conflict": [part.describe() for part in choice.conflict] or None,
                 "notes": list(choice.notes),
             }
-            o.print_json(document if ledger is None else document | looks.describe_reading(account, assessed))
+            print_json(document if ledger is None else document | looks.describe_reading(account, assessed))
         else:
             from dosimeter.cli.printing import print_choice
 
             print_choice(assessed, choice, show_all=show_all)
             if plot is not None:
-                o.confirm_written(plot)
+                confirm_written(plot)
     return 0 if choice.epsilon is not None else 1
 
 

@@ -11,6 +11,7 @@ import click
 
 from dosimeter.cli import options as o
 from dosimeter.cli.files import check_picture
+from dosimeter.cli.writing import Inputs, check_writable, print_json, report_verification, write_to
 from dosimeter.errors import OptionError
 
 if TYPE_CHECKING:
@@ -92,17 +93,17 @@ def ledger(
         raise OptionError("--by and --reason go with clear.")
     if name is not None and action not in ("clear", "answers"):
         raise OptionError(f"{action} takes no dataset here. To show one account only, use --dataset {name}.")
-    inputs = o.Inputs(ledger=target)
+    inputs = Inputs(ledger=target)
     if plot is not None:
         check_picture(plot, inputs)
     if output is not None:
-        o.check_writable(output, inputs=inputs)
+        check_writable(output, inputs=inputs)
     with Ledger.open(target, create=False) as open_ledger:
         match action:
             case "verify":
-                return o.report_verification(open_ledger.verify(head), as_json=json)
+                return report_verification(open_ledger.verify(head), as_json=json)
             case "export":
-                o.write_to(output, open_ledger.export)
+                write_to(output, open_ledger.export)
             case "answers":
                 _print_answers(open_ledger, name, json=json)
             case "clear":
@@ -120,7 +121,7 @@ def _print_answers(open_ledger: Ledger, dataset: str | None, *, json: bool) -> N
     if account is None:
         raise _unknown(open_ledger, dataset)
     if json:
-        o.print_json({"dataset": dataset, "answers": [answer.describe() for answer in account.released_answers()]})
+        print_json({"dataset": dataset, "answers": [answer.describe() for answer in account.released_answers()]})
         return
     from dosimeter.cli.printing import print_answers
 
@@ -139,7 +140,7 @@ def _clear(open_ledger: Ledger, dataset: str | None, by: str | None, reason: str
         )
     incident = open_ledger.clear(dataset, by=by, reason=reason)
     if json:
-        o.print_json({"dataset": dataset, "stopped": None, "cleared": incident.describe()})
+        print_json({"dataset": dataset, "stopped": None, "cleared": incident.describe()})
         return
     click.echo(f"{dataset} answers releases again. It was stopped at {incident.at}: {incident.words}.")
 
@@ -168,7 +169,7 @@ def _show(open_ledger: Ledger, dataset: str | None, shown: _Shown, *, json: bool
     if shown.plot is not None:
         _save_staircase(open_ledger, accounts, shown.plot, by_time=shown.by_time)
     if json:
-        o.print_json(open_ledger.describe(dataset))
+        print_json(open_ledger.describe(dataset))
         return
     from dosimeter.cli.printing import print_ledger, print_stops
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from dosimeter.cli import options as o
+from dosimeter.cli.writing import Inputs, check_writable, confirm_written, write_whole
 from dosimeter.errors import OptionError
 
 
@@ -20,13 +21,13 @@ def record(entry: str, ledger: str, output: Path, controller: bool) -> int:
     from dosimeter.ledger import Ledger
     from dosimeter.release import write_record
 
-    o.check_writable(output, (".html",), "a record is written", inputs=o.Inputs(ledger=ledger))
+    check_writable(output, (".html",), "a record is written", inputs=Inputs(ledger=ledger))
     with Ledger.open(ledger, create=False) as open_ledger:
         found = open_ledger.entry(open_ledger.complete_entry(entry))
         assert found is not None, "its record was just found"
         if found.status == "denied" and not controller:
             raise OptionError("A denial is not explained to anybody but the controller. Add --controller.")
         page = write_record(found, open_ledger.account(found.dataset), open_ledger.verify(), controller=controller)
-    o.write_whole(output, page)
-    o.confirm_written(output)
+    write_whole(output, page)
+    confirm_written(output)
     return 0

@@ -12,6 +12,7 @@ import click
 
 from dosimeter.cli import options as o
 from dosimeter.cli.progress import run_with_progress
+from dosimeter.cli.writing import Inputs, confirm_written, print_json
 from dosimeter.errors import DatasetStopped, OptionError
 from dosimeter.options import LookOptions, ReleaseOptions, SourceOptions
 from dosimeter.problems import Surface
@@ -61,7 +62,7 @@ def release(
         from dosimeter.release import check_target, find_companion, save_answer
 
         check_target(output)
-        inputs = o.Inputs(data=data, sql=sql, schema=schema, ledger=ledger)
+        inputs = Inputs(data=data, sql=sql, schema=schema, ledger=ledger)
         inputs.check_apart(output, find_companion(output))
     text = o.read_sql(sql)
     with o.open_data(data, schema, source) as dataset, Ledger.open(ledger) as open_ledger:
@@ -83,7 +84,7 @@ def release(
             return _print_stopped(stopped, json=json)
         _print_answer(answer, query.plan.aggregate_names, ledger, json=json)
         if output is not None and answer.status == "released":
-            o.confirm_written(*save_answer(answer, open_ledger, output))
+            confirm_written(*save_answer(answer, open_ledger, output))
     for note in (*answer.notes, *note_singled_out(query.plan)):
         sys.stderr.write(f"For the controller: {note}\n")
     return 0 if answer.status == "released" else 1
@@ -109,7 +110,7 @@ def _print_stopped(stopped: DatasetStopped, *, json: bool) -> int:
     Unless ``json`` is set, tell the controller on standard error what to do.
     """
     if json:
-        o.print_json({"status": "stopped"})
+        print_json({"status": "stopped"})
     else:
         click.echo("Stopped.")
         words = stopped.word(Surface.COMMAND_LINE)
@@ -119,7 +120,7 @@ def _print_stopped(stopped: DatasetStopped, *, json: bool) -> int:
 
 def _print_answer(answer: Answer, columns: Sequence[str], ledger: str, *, json: bool) -> None:
     if json:
-        o.print_json(answer.describe())
+        print_json(answer.describe())
         return
     from dosimeter.cli.printing import print_answer
 
@@ -151,7 +152,7 @@ def _print_dry_run(found: DryRun, *, json: bool) -> None:
     reason = None if found.problem is None else found.problem.word(Surface.COMMAND_LINE)
     document = found.describe() | {"reason": reason}
     if json:
-        o.print_json(document)
+        print_json(document)
         return
     from dosimeter.cli.printing import print_dry_run
 

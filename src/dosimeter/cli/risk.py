@@ -12,6 +12,7 @@ from dosimeter.cli import looks
 from dosimeter.cli import options as o
 from dosimeter.cli.files import check_output, check_picture, save_picture, write_distribution
 from dosimeter.cli.progress import run_with_progress
+from dosimeter.cli.writing import Inputs, confirm_written, print_json
 from dosimeter.errors import OptionError
 from dosimeter.options import LookOptions, ShownOptions, SourceOptions, check_option
 
@@ -64,7 +65,7 @@ def risk(
     looks.check_ledger_options(
         ledger, release, schema, epsilon=epsilon, candidates=look.candidates, top=top, by=by, plot=plot, output=output
     )
-    inputs = o.Inputs(data=data, sql=sql, schema=schema, ledger=ledger)
+    inputs = Inputs(data=data, sql=sql, schema=schema, ledger=ledger)
     if output is not None:
         check_output(output, inputs)
     if plot is not None:
@@ -98,12 +99,12 @@ def risk(
             if by is not None:
                 groups_found = [group.describe() for group in by_group]
                 document["by"] = {"column": by, "epsilon": found.candidates[0], "groups": groups_found}
-            o.print_json(document | {"notes": list(found.risk_notes())})
+            print_json(document | {"notes": list(found.risk_notes())})
             return 0
         from dosimeter.cli.printing import print_risk
 
         print_risk(found, lines, people=people, by=by, by_group=by_group, show_all=show_all)
-        o.confirm_written(output, plot)
+        confirm_written(output, plot)
     return 0
 
 
@@ -114,7 +115,7 @@ def show_ex_post_risk(ledger: str, release: str, dataset: Dataset, query: str, *
     """
     found = run_with_progress(dataset.engine, "Looking back", lambda: looks.look_back(ledger, release, dataset, query))
     if json:
-        o.print_json(found.describe())
+        print_json(found.describe())
         return 0
     from dosimeter.cli.printing import print_ex_post_risk
 

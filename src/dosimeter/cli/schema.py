@@ -10,6 +10,7 @@ import click
 
 from dosimeter.cli import options as o
 from dosimeter.cli.progress import run_with_progress
+from dosimeter.cli.writing import Inputs, check_writable, print_json, write_whole
 from dosimeter.errors import OptionError
 from dosimeter.json_values import JsonObject
 from dosimeter.options import SourceOptions
@@ -35,22 +36,22 @@ def schema(data: str, output: Path | None, check: Path | None, force: bool, sour
         raise OptionError("--check compares and writes nothing. Leave -o out, or draft without --check.")
     facts = load_schema(check) if check is not None else None
     if output is not None:
-        o.check_writable(output, inputs=o.Inputs(data=data))
+        check_writable(output, inputs=Inputs(data=data))
         if not force:
             check_replaceable(output)
     with o.open_data(data, None, source) as dataset:
         if facts is not None:
             found = run_with_progress(dataset.engine, "Checking", lambda: check_schema(dataset.engine, facts))
             if json:
-                o.print_json(_describe_check(found))
+                print_json(_describe_check(found))
             else:
                 _print_check(found, check)
             return 0 if found.agrees else 1
         draft = run_with_progress(dataset.engine, "Reading", lambda: write_draft(dataset.engine, Surface.COMMAND_LINE))
     if output is not None:
-        o.write_whole(output, draft.text)
+        write_whole(output, draft.text)
     if json:
-        o.print_json(describe_schema(draft.text))
+        print_json(describe_schema(draft.text))
     elif output is None:
         click.echo(draft.text, nl=False)
     else:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from dosimeter.cli import options as o
+from dosimeter.cli.writing import print_json, unwritable
 from dosimeter.errors import OptionError
 
 if TYPE_CHECKING:
@@ -98,7 +99,7 @@ def list_all(config: Path, json: bool) -> int:
     with _open(config) as database:
         found = list_users(database)
     if json:
-        o.print_json({"users": found})
+        print_json({"users": found})
         return 0
     for user in found:
         click.echo(f"{user['name']:<24} {user['role']:<12} {'disabled' if user['disabled'] else ''}".rstrip())
@@ -117,7 +118,7 @@ def secret(path: Path) -> int:
     except FileExistsError:
         raise OptionError(f"{path} exists already. A new secret signs everybody out: remove the file first.") from None
     except OSError:
-        raise o.unwritable(path) from None
+        raise unwritable(path) from None
     with os.fdopen(handle, "w", encoding="ascii") as stream:
         stream.write(make_key() + "\n")
     click.echo(f"A new secret is in {path}.")
@@ -126,6 +127,6 @@ def secret(path: Path) -> int:
 
 def _print_password(name: str, password: str, *, json: bool) -> None:
     if json:
-        o.print_json({"name": name, "password": password})
+        print_json({"name": name, "password": password})
     else:
         click.echo(f"{name} signs in with the password {password}")
