@@ -1,4 +1,4 @@
-"""Write what a command gives: JSON on standard output, and files, each whole or not at all and over nothing it reads."""
+"""Write what a command gives: JSON on standard output, and files, whole or not at all and over nothing it reads."""
 
 from __future__ import annotations
 
