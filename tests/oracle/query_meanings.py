@@ -423,7 +423,7 @@ GROUPINGS = (
 class Query:
     """A query: its SQL, and its meaning. ``m``: how many rows of an individual count; None: everybody is a row.
 
-    ``source``: what stands in FROM, whose rows are given joined already.
+    ``source``: what stands in FROM, whose rows are given joined already. ``unit``: the column of individuals.
     """
 
     aggregates: tuple[Aggregate, ...]
@@ -432,11 +432,14 @@ class Query:
     options: PlanOptions = field(default_factory=PlanOptions)
     m: int | None = None
     source: str = "visits"
+    unit: str = "unit"
 
     @property
     def sql(self) -> str:
         items = [*(group.sql for group in self.groups), *(aggregate.sql for aggregate in self.aggregates)]
         where = f" WHERE {self.where.sql}" if self.where is not None else ""
+        if not self.aggregates:
+            return f"SELECT DISTINCT {', '.join(items)} FROM {self.source}{where}"
         by = f" GROUP BY {', '.join(group.sql for group in self.groups)}" if self.groups else ""
         return f"SELECT {', '.join(items)} FROM {self.source}{where}{by}"
 
@@ -474,14 +477,16 @@ class Query:
             return [1.0] * len(deltas), float(self.options.sensitivity or deltas[0])
         return [1.0 / delta for delta in deltas], float(len(deltas)) if norm == 1 else math.sqrt(len(deltas))
 
-    def leave_out(self, rows: Sequence[Row], norm: Norm) -> dict[Any, Vector]:
+    def leave_out(
+        self, rows: Sequence[Row], norm: Norm, keys: Sequence[tuple[Any, ...]] | None = None
+    ) -> dict[Any, Vector]:
         """Return everybody's contribution (N1), by really leaving out their rows, of those that count.
 
         Who has one row has its place for a name.
         """
-        keys = self.keys(rows)
+        keys = self.keys(rows) if keys is None else keys
         weights, _ = self.weigh(norm)
-        names = [at if self.m is None else row["unit"] for at, row in enumerate(rows)]
+        names = [at if self.m is None else row[self.unit] for at, row in enumerate(rows)]
         whole, found = self.measure(rows, keys), {}
         for who in dict.fromkeys(names):
             left = self.measure([row for name, row in zip(names, rows, strict=True) if name != who], keys)
