@@ -24,7 +24,7 @@ from dosimeter import Dataset
 from dosimeter.engines.duckdb import open_duckdb
 from dosimeter.engines.engine import Engine, ReadOptions
 from dosimeter.engines.spark import SparkEngine, open_spark
-from dosimeter.errors import DataError, DosimeterError, Interrupted, OptionError, QueryError
+from dosimeter.errors import DataError, DosimeterError, Interrupted, OptionError
 from dosimeter.influence.measured_rows import count_individuals
 from dosimeter.influence.rows.row_profile import measure_answer
 from dosimeter.influence.rows.row_queries import count_query
@@ -291,17 +291,6 @@ def test_texts_compare_by_bytes_whatever_their_collation(spark_session: Any) -> 
     assert counted == ((2, 0),)
 
 
-@pytest.mark.smoke
-def test_numbers_that_overflow_are_null(spark_session: Any) -> None:
-    facts = {"table": "t", "columns": {"n": {"type": "integer", "bounds": [0, 9]}}}
-    large = spark_session.sql("SELECT 9223372036854775807 AS n")
-    with Dataset.open(large, schema=facts, table="t") as dataset:  # arithmetic never stops a query
-        assert dataset.risk("SELECT COUNT(*) FROM t WHERE n + 1 > 0").measured().values == ((1,),)
-    wide = spark_session.sql("SELECT CAST('12345678901234567890' AS DECIMAL(38, 0)) AS n")
-    with Dataset.open(wide, schema=facts, table="t") as dataset:
-        assert dataset.risk("SELECT COUNT(n), SUM(n) FROM t").measured().values == ((0, 0),)
-
-
 def test_bounds_of_any_length(spark_session: Any) -> None:
     """Spark's decimals end at 38 digits, and DuckDB's, too; what is longer is a double."""
     bound = Decimal("12345678901.0000000000000000000000000005")
@@ -310,16 +299,6 @@ def test_bounds_of_any_length(spark_session: Any) -> None:
     found = check_schema(engine, read_schema(facts))
     assert [finding.problem for finding in found.findings] == ["values above the upper bound: 1"]
     engine.close()
-
-
-def test_nested_roundings_end(spark_session: Any) -> None:
-    nested = "v"
-    for _ in range(12):
-        nested = f"FLOOR({nested} + 1)"
-    facts = {"table": "t", "columns": {"v": {"type": "decimal", "bounds": [0, 1], "resolution": 1}}}
-    frame = spark_session.sql("SELECT 1D AS v")
-    with Dataset.open(frame, schema=facts, table="t") as dataset, pytest.raises(QueryError, match="deeply for Spark"):
-        dataset.risk(f"SELECT COUNT(*) FROM t WHERE {nested} > 0")
 
 
 # ---------------------------------------------------------------- sessions

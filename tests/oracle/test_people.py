@@ -56,14 +56,6 @@ def test_everybody_is_listed_once_with_their_own_sensitivity(rows: list[Row], qu
     check_listing(rows, query)
 
 
-@pytest.mark.long
-@settings(max_examples=3000, derandomize=False, suppress_health_check=list(HealthCheck))
-@given(rows=TABLES, query=queries())
-def test_everybody_is_listed_once_at_length(rows: list[Row], query: Query) -> None:
-    note(query.sql)
-    check_listing(rows, query)
-
-
 # ---------------------------------------------------------------- groups that nobody declared
 
 

@@ -413,13 +413,6 @@ def test_observed_groups_are_refused() -> None:
         visits.risk("SELECT grp, COUNT(*) FROM visits GROUP BY grp", groups="observed")
 
 
-def test_infinite_values_are_missing_for_whole_individuals() -> None:
-    with open_visits([visit("ann", 1), visit("ann", 2, n0=math.inf)], 4) as visits:
-        for aggregate in ("SUM(n0)", "MEDIAN(n0)", "MAX(n0)"):
-            assert visits.risk(f"SELECT {aggregate} FROM visits").measured().values[0][0] == Fraction(1, 2)
-        assert visits.risk("SELECT SUM(n0) FROM visits WHERE entries = 1").measured().values[0][0] == Fraction(1, 2)
-
-
 def test_totals_beyond_doubles_stay_exact() -> None:
     """Squares of a wide column: texts and numbers of the profile are read as whole numbers, never through a float."""
     columns = {**COLUMNS, "x": {"type": "integer", "bounds": [-(2**28), 2**28]}}
