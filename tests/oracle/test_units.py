@@ -9,7 +9,6 @@ import math
 from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
-from fractions import Fraction
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -339,73 +338,12 @@ def visit(unit: str | None, key: int | None, **cells: Any) -> Row:
     return {**dict.fromkeys(COLUMNS), "unit": unit, "entries": key, "x": 1, "n0": 0.5, "grp": "Bonn", **cells}
 
 
-@pytest.mark.parametrize("kind", ["text", "integer", "category"])
-def test_whole_and_text_units_are_bounded_by_their_written_form(kind: str) -> None:
-    units: list[Any] = [-1, 0, 7, 12] if kind == "integer" else ["-1", "0", "é", "12"]
-    rows = [visit(unit, key, x=at % 6) for at, unit in enumerate(units) for key in range(-4, 9)]
-    rows = [{**row, "x": (row["entries"] * 7) % 6} for row in rows]
-    facts = {**COLUMNS, "unit": {"type": kind} | ({"values": units} if kind == "category" else {})}
-    schema = {
-        "table": "visits", "individuals": SLOTS, "unit": "unit", "max_rows_per_unit": 4, "row_key": "entries",
-        "columns": facts,
-    }  # fmt: skip
-    arrow = pa.Table.from_pylist(
-        rows, schema=ARROW if kind != "integer" else ARROW.set(0, pa.field("unit", pa.int32()))
-    )
-    with Dataset.open(arrow, schema=schema, table="visits") as visits:
-        found = visits.risk("SELECT SUM(x), COUNT(*) FROM visits").measured().values[0]
-    kept = kept_rows(rows, 4, facts)
-    assert found == (sum((X.of(kept)), Fraction(0)), Fraction(len(kept)))
-    assert len(kept) == 16
-
-
-def test_bounding_comes_before_the_where() -> None:
-    rows = [visit("ann", key, x=key) for key in range(6)]
-    kept = kept_rows(rows, 2)
-    with open_visits(rows, 2) as visits:
-        for key in range(6):
-            count = visits.risk(f"SELECT COUNT(*) FROM visits WHERE entries = {key}").measured().values[0][0]
-            assert count == (1 if key in {row["entries"] for row in kept} else 0)
-
-
-@pytest.mark.parametrize("most", [1, 3])
-def test_rows_with_a_null_unit_are_nobodys(most: int) -> None:
-    rows = [visit("ann", 1), visit("ann", 2), visit(None, 2), visit(None, 3)]
-    with open_visits(rows, most) as visits:
-        risk = visits.risk("SELECT COUNT(*) FROM visits")
-        assert risk.measured().values[0][0] == min(most, 2)
-        assert risk.sensitivities.counts.tolist() == [1]
-        by = visits.risk("SELECT COUNT(*) FROM visits").by("x")
-        assert sum(group.people for group in by) == 1
-
-
-@pytest.mark.parametrize("keys", [(1, 1, 2), (1, None, 2), (None, None, 1)])
-def test_rows_with_the_same_key_are_told_apart_by_their_cells(keys: tuple[int | None, ...]) -> None:
-    """Whatever order the rows come in, and whoever else is there, the same ones count."""
-    rows = [visit("ann", key, x=at) for at, key in enumerate(keys)]
-    others = [visit("bob", key, x=9) for key in keys]
-    sql = "SELECT COUNT(*), SUM(x) FROM visits WHERE x < 9"
-    found = set()
-    for table in (rows, rows[::-1], [*others, *rows], [rows[1], rows[0], *others, rows[2]]):
-        with open_visits(table, 2) as visits:
-            found.add(visits.risk(sql).measured().values[0])
-    assert len(found) == 1
-    assert found.pop()[0] == 2
-
-
 def test_more_individuals_than_declared_are_all_counted() -> None:
     rows = [visit(f"p{at}", at) for at in range(SLOTS + 1)]
     with open_visits(rows, 1) as visits:
         risk = visits.risk("SELECT COUNT(*) FROM visits")
         assert risk.sensitivities.counts.tolist() == [SLOTS + 1]
         assert visits.risk("SELECT COUNT(*) FROM visits WHERE unit = 'p0'").sensitivities.counts.tolist() == [SLOTS, 1]
-
-
-def test_of_few_declared_values_only_these_are_different_ones() -> None:
-    rows = [visit("ann", key, grp=grp) for key, grp in enumerate(["Bonn", "Nowhere", "Elsewhere", "Köln"])]
-    with open_visits(rows, 4) as visits:
-        risk = visits.risk("SELECT COUNT(DISTINCT grp) FROM visits")
-        assert (risk.measured().values, risk.sensitivity) == (((2,),), len(GROUPS))
 
 
 def test_observed_groups_are_refused() -> None:
