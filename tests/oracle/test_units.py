@@ -351,44 +351,38 @@ def test_observed_groups_are_refused() -> None:
         visits.risk("SELECT grp, COUNT(*) FROM visits GROUP BY grp", groups="observed")
 
 
-def test_totals_beyond_doubles_stay_exact() -> None:
-    """Squares of a wide column: texts and numbers of the profile are read as whole numbers, never through a float."""
-    columns = {**COLUMNS, "x": {"type": "integer", "bounds": [-(2**28), 2**28]}}
-    rows = [visit("ann", 1, x=2**28 - 1), visit("ann", 2, x=-(2**28)), visit("1", 1, x=2**27 + 1, grp="Köln")]
-    squares = [(2 * (2**28 - 1)) ** 2 + (2**29) ** 2, (2**28 + 2) ** 2]
-    for sql in (
-        "SELECT VAR_POP(x) FROM visits",
-        "SELECT grp, VAR_POP(x) FROM visits GROUP BY grp",
-        "SELECT grp, VAR_POP(x), COUNT(DISTINCT x) FROM visits GROUP BY grp",  # entries as a text
-    ):
-        with open_visits(rows, 2, columns=columns) as visits:
-            profile = visits.risk(sql).profile
-            assert isinstance(profile, UnitProfile)
-            assert sorted(value for value in profile.fields["q0"].tolist() if value) == sorted(squares)
-
-
-@pytest.mark.parametrize("sql", ["SELECT SUM(x) FROM visits", "SELECT grp, SUM(x) FROM visits GROUP BY grp"])
-def test_totals_beyond_64_bits_stay_exact(sql: str) -> None:
-    top = 2**61
-    columns = {**COLUMNS, "x": {"type": "integer", "bounds": [-top, top]}}
-    rows = [visit("ann", key, x=top - key) for key in range(4)] + [visit("1", 1, x=3)]
-    with open_visits(rows, 4, columns=columns) as visits:
-        risk = visits.risk(sql)
-        assert isinstance(risk.profile, UnitProfile)
-        assert sorted(value for value in risk.profile.fields["t0"].tolist() if value) == [3, 4 * top - 6]
-        assert risk.measured().values[0][0] == 4 * top - 3
-        assert risk.sensitivities.values[-1] <= risk.sensitivity
-
-
-@pytest.mark.parametrize("grouped", [False, True])
-def test_squares_beyond_64_bits_stay_exact(grouped: bool) -> None:
-    """S7: a variance by hand has no limit on its bounds, so that a single square may leave 64 bits."""
-    top = 2**40
-    columns = {**COLUMNS, "x": {"type": "integer", "bounds": [0, top]}}
-    rows = [visit("ann", 1, x=top), visit("ann", 2, x=top - 1), visit("1", 1, x=3)]
-    sql = "SELECT grp, VAR_POP(x) FROM visits GROUP BY grp" if grouped else "SELECT VAR_POP(x) FROM visits"
-    with open_visits(rows, 2, columns=columns) as visits:
-        risk = visits.risk(sql, sensitivity=1.0)
-        assert isinstance(risk.profile, UnitProfile)
-        squares = [top**2 + (top - 2) ** 2, (6 - top) ** 2]
-        assert sorted(value for value in risk.profile.fields["q0"].tolist() if value) == sorted(squares)
+@pytest.mark.parametrize(
+    ("aggregate", "bounds", "of_ann", "of_one", "expected", "by_hand"),
+    [
+        (
+            "VAR_POP",
+            (-(2**28), 2**28),
+            (2**28 - 1, -(2**28)),
+            2**27 + 1,
+            ((2**29 - 2) ** 2 + 2**58, (2**28 + 2) ** 2),
+            None,
+        ),
+        ("SUM", (-(2**61), 2**61), (2**61, 2**61 - 1, 2**61 - 2, 2**61 - 3), 3, (2**63 - 6, 3), None),
+        # S7: a variance by hand has no limit on its bounds, so that a single square may leave 64 bits.
+        ("VAR_POP", (0, 2**40), (2**40, 2**40 - 1), 3, (2**80 + (2**40 - 2) ** 2, (6 - 2**40) ** 2), 1.0),
+    ],
+)
+def test_totals_beyond_doubles_and_64_bits_stay_exact(
+    aggregate: str, bounds: Any, of_ann: tuple[int, ...], of_one: int, expected: tuple[int, ...], by_hand: float | None
+) -> None:
+    """Texts and numbers of the profile are read as whole numbers, never through a float."""
+    columns = {**COLUMNS, "x": {"type": "integer", "bounds": list(bounds)}}
+    rows = [*(visit("ann", key, x=x) for key, x in enumerate(of_ann)), visit("1", 1, x=of_one)]
+    asked = [f"{aggregate}(x) FROM visits", f"grp, {aggregate}(x) FROM visits GROUP BY grp"]
+    asked += (
+        [] if by_hand else [f"grp, {aggregate}(x), COUNT(DISTINCT x) FROM visits GROUP BY grp"]
+    )  # entries as a text
+    for each in asked:
+        with open_visits(rows, len(of_ann), columns=columns) as visits:
+            risk = visits.risk(f"SELECT {each}", sensitivity=by_hand)
+            assert isinstance(risk.profile, UnitProfile)
+            totals = risk.profile.fields["t0" if aggregate == "SUM" else "q0"].tolist()
+            assert sorted(value for value in totals if value) == sorted(expected)
+            if aggregate == "SUM":
+                assert risk.measured().values[0][0] == sum(expected)
+                assert risk.sensitivities.values[-1] <= risk.sensitivity
