@@ -115,7 +115,9 @@ def open_row(
 
 
 GERMAN = {"decimal": ",", "date_format": "%d.%m.%Y"}
-CELLS = [(kind, {}, {**READ[kind], **dict.fromkeys(ODD[kind])}) for kind in READ]
+CELLS: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
+    (kind, {}, {**READ[kind], **dict.fromkeys(ODD[kind])}) for kind in READ
+]
 CELLS += [(kind, GERMAN, cells) for kind, cells in WRITTEN.items()]
 
 
@@ -157,7 +159,7 @@ def test_flags_written_as_text_in_a_typed_source(engine: str, request: pytest.Fi
         assert opened.odd_cells(["flag"]) == {"flag": len(ODD["boolean"])}
 
 
-DRAFTED: list[tuple[dict[str, str], dict[tuple[str, str], str]]] = [
+DRAFTED: list[tuple[dict[str, Any], dict[tuple[str, str], str]]] = [
     (GERMAN, {("1,5", "2"): "decimal", ("1.234", "5"): "integer", ("31.12.2024", "1.2.2024"): "date",
               ("31.12.2024 10:00", "31.12.2024 10:00"): "timestamp", ("1.5", "2.5"): "text",
               ("true", "false"): "boolean", ("x", "1,5"): "text"}),
@@ -170,7 +172,7 @@ DRAFTED: list[tuple[dict[str, str], dict[tuple[str, str], str]]] = [
 
 @pytest.mark.parametrize(("written", "columns"), DRAFTED, ids=["German", "plain"])
 def test_types_are_drafted(
-    open_engine: Callable[..., Engine], written: dict[str, str], columns: dict[tuple[str, str], str], tmp_path: Path
+    open_engine: Callable[..., Engine], written: dict[str, Any], columns: dict[tuple[str, str], str], tmp_path: Path
 ) -> None:
     """What could be several types is the same one on both: 12.0 is a decimal, 1 no boolean, a day no moment."""
     path = tmp_path / "t.csv"
