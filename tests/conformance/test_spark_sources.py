@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
+from sqlglot import exp
 
 from dosimeter import Dataset
 from dosimeter.engines.duckdb import open_duckdb
@@ -49,8 +50,6 @@ def write(path: Path, text: str, encoding: str = "utf-8") -> str:
 
 def read_rows(engine: Engine, schema: Schema) -> list[tuple[Any, ...]]:
     """Every record, through the same trees as everything else."""
-    from sqlglot import exp
-
     engine.impose(schema)
     query = exp.select(*(exp.column(name, quoted=True) for name in schema.columns)).from_(engine.relation())
     rows = [tuple(row.values()) for row in engine.fetch(query).to_pylist()]
@@ -342,8 +341,6 @@ def test_a_query_can_be_interrupted(spark_session: Any) -> None:
 
 @pytest.mark.smoke
 def test_only_selects_run(spark_session: Any) -> None:
-    from sqlglot import exp
-
     engine = open_spark(spark_session.range(1))
     with pytest.raises(TypeError):
         engine.fetch(exp.Drop(this=exp.to_table("t"), kind="TABLE"))  # type: ignore[arg-type]
@@ -470,8 +467,6 @@ def test_plain_types(spark_session: Any) -> None:
     engine = open_spark(frame)
     kinds = [str(kind) for kind in engine.describe().values()]
     assert kinds == ["integer"] * 5 + ["decimal"] * 2 + ["text"] + ["timestamp"] * 2
-    from sqlglot import exp
-
     table = engine.fetch(exp.select("*").from_(engine.relation()))
     assert [str(field.type) for field in table.schema] == (
         ["int64"] * 5 + ["double"] * 2 + ["string"] + ["timestamp[us]"] * 2
