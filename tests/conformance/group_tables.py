@@ -1,7 +1,6 @@
 """A table whose groups are NULL, odd or declared by nobody.
 
-Everything here is plain Python over rows: which rows of an individual count, what a row's cells mean, and what leaving
-an individual out changes. It knows nothing of the planner.
+Everything here is plain Python over rows: which rows of an individual count, and what a row's cells mean.
 """
 
 from __future__ import annotations
@@ -10,8 +9,7 @@ import math
 import random
 import tomllib
 from collections import Counter
-from collections.abc import Callable, Sequence
-from fractions import Fraction
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +22,6 @@ M, SLOTS = 3, 30
 WARDS = ("A", "b", "O'X")
 TOPICS = ("flu", "Flu", "gout", "naïve", "a;b:c", "", "rare one", "x'y")
 Row = dict[str, Any]
-Key = tuple[Any, ...]
 ARROW = pa.schema(
     [
         ("pid", pa.string()), ("vid", pa.int64()), ("clinic_id", pa.int64()), ("ward", pa.string()),
@@ -80,38 +77,15 @@ def kept_rows(rows: Sequence[Row], m: int = M) -> list[Row]:
     return rows_that_count([clean(row) for row in rows], FACTS["columns"], "pid", m)
 
 
-Measure = Callable[[Sequence[Row]], Sequence[Fraction | int | float]]
+def rows_of(by_row: bool) -> list[Row]:
+    """Return the rows that count, where everybody is a row or has many."""
+    return [clean(row) for row in ROWS] if by_row else kept_rows(ROWS)
 
 
-def measure(rows: Sequence[Row], keys: Sequence[Key], key: Callable[[Row], Key], value: Measure) -> list[float]:
-    """Return the numbers of every group, one group after the other."""
-    groups: dict[Key, list[Row]] = {each: [] for each in keys}
-    for row in rows:
-        if key(row) in groups:
-            groups[key(row)].append(row)
-    return [float(number) for each in keys for number in value(groups[each])]
-
-
-def leave_out(
-    rows: Sequence[Row], by_row: bool, keys: Sequence[Key], key: Callable[[Row], Key], value: Measure
-) -> Counter[tuple[tuple[int, float], ...]]:
-    """Return what every individual changes, by deleting them: how many people have which sparse vector."""
-    whole = measure(rows, keys, key, value)
-    names = list(range(len(rows))) if by_row else sorted({row["pid"] for row in rows})
-    people: Counter[tuple[tuple[int, float], ...]] = Counter()
-    for name in names:
-        left = [row for at, row in enumerate(rows) if (at if by_row else row["pid"]) != name]
-        after = measure(left, keys, key, value)
-        changes = [(at, a - b) for at, (a, b) in enumerate(zip(whole, after, strict=True)) if a != b]
-        people[tuple(changes)] += 1
-    return people
-
-
-def count_vectors(found: Contributions, slots: int = 0) -> Counter[tuple[tuple[int, float], ...]]:
-    """Return how many people have which sparse vector, without so many empty slots."""
+def count_vectors(found: Contributions) -> Counter[tuple[tuple[int, float], ...]]:
+    """Return how many people have which sparse vector."""
     people: Counter[tuple[tuple[int, float], ...]] = Counter()
     for row, count in enumerate(found.people.tolist()):
         owned = slice(found.starts[row], found.starts[row + 1])
         people[tuple(zip(found.cells[owned].tolist(), found.changes[owned].tolist(), strict=True))] += count
-    people[()] -= slots
-    return +people
+    return people

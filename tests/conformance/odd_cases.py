@@ -4,26 +4,29 @@ from __future__ import annotations
 
 import itertools
 import random
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, fields
-from fractions import Fraction
-from functools import partial
-from typing import Any
 
 from tests.conformance.odd_meanings import (
     BUNDLES,
     GROUPS_BY_KIND,
     MIN_ROWS,
-    Aggregates,
     Subject,
-    clamp,
     find_aggregates,
     find_condition,
     find_groupings,
     list_conditions,
 )
 from tests.conformance.odd_tables import SOURCES, OddColumn, Row, columns_of
-from tests.oracle.query_meanings import Condition, Measure, Term, lift, power, total
+from tests.oracle.query_meanings import (
+    Aggregate,
+    Query,
+    clamp,
+    make_count,
+    make_count_star,
+    make_sum,
+    read,
+)
 
 
 @dataclass(frozen=True)
@@ -83,27 +86,24 @@ class Case:
         return Subject(f"{table}.{self.column}", key, self.odd.kind)
 
     @property
-    def aggregates(self) -> Aggregates:
+    def aggregates(self) -> tuple[Aggregate, ...]:
         """The bundle, and what a joined public table adds to it."""
         found = find_aggregates(self.bundle, self.subject)
         name = {"sites": "sites.beds", "rates": "rates.tier", "rates, left": "rates.tier"}.get(self.join)
-        if name is None:
-            return found
-        joined = Term(name, lift(clamp(0, 9), lambda row: row[name]), Fraction(0), Fraction(9))
-        parts: tuple[Measure, ...] = (*found.parts, partial(power, joined, 0), partial(total, joined))
-        return Aggregates(f"{found.sql}, COUNT({name}), SUM({name})", parts, found.min_rows)
+        joined = () if name is None else (clamp(name, read(name), 0, 9),)
+        return (*found, *(make(term, None) for term in joined for make in (make_count, make_sum)))
 
     @property
     def min_rows(self) -> int | None:
         return MIN_ROWS if self.bundle == "mean of many" else None
 
     @property
-    def sql(self) -> str:
-        groups = [group.sql for group in find_groupings(self.group, self.subject)]
-        joined = "" if self.join == "none" else self.join_clause("LEFT JOIN" if self.join.endswith("left") else "JOIN")
-        where = "" if self.where == "none" else f" WHERE {find_condition(self.where, self.subject).sql}"
-        by = f" GROUP BY {', '.join(groups)}" if groups else ""
-        return f"SELECT {', '.join([*groups, self.aggregates.sql])} FROM t{joined}{where}{by}"
+    def query(self) -> Query:
+        """What is asked, and what it means: over rows that count already and are joined."""
+        test = None if self.where == "none" else find_condition(self.where, self.subject)
+        kind = "LEFT JOIN" if self.join.endswith("left") else "JOIN"
+        source = "t" if self.join == "none" else f"t{self.join_clause(kind)}"
+        return Query(self.aggregates, test, find_groupings(self.group, self.subject), source=source)
 
     def join_clause(self, kind: str) -> str:
         """Return what stands after t in FROM."""
@@ -115,33 +115,19 @@ class Case:
         unit = MODES[self.mode].unit
         return {"sites": ("site", "site"), "rates": (self.column, "rate"), "labs": (unit, unit)}[name]
 
-    # ------------------------------------------------------------ what it means
-
-    def measure(
-        self, rows: Sequence[Row], others: Mapping[str, Sequence[Row]], keys: Sequence[tuple[Any, ...]]
-    ) -> list[list[Fraction]]:
-        """Return the exact vector over rows that count already: one list of numbers for each declared group."""
-        test = None if self.where == "none" else find_condition(self.where, self.subject)
-        groups = find_groupings(self.group, self.subject)
-        members: dict[tuple[Any, ...], list[Row]] = {key: [] for key in keys}
-        for row in self._joined(rows, others):
-            key = tuple(group.value(row) for group in groups)
-            if (test is None or test.value(row) is True) and key in members:
-                members[key].append(row)
-        return [[Fraction(part(own)) for part in self.aggregates.parts] for own in members.values()]
-
-    def _joined(self, rows: Sequence[Row], others: Mapping[str, Sequence[Row]]) -> Iterator[Row]:
+    def combine(self, rows: Sequence[Row], others: Mapping[str, Sequence[Row]]) -> list[Row]:
+        """Return the rows that count, joined by hand."""
         if self.join == "none":
-            yield from rows
-            return
+            return list(rows)
         name = self.join.split(",")[0]
         left, right = self._keys(name)
+        joined = []
         for row in rows:
             found = [other for other in others[name] if row[left] is not None and other[right] == row[left]]
             if not found and self.join.endswith("left"):
                 found = [dict.fromkeys(others[name][0])]
-            for other in found:
-                yield {**row, **{f"{name}.{key}": value for key, value in other.items()}}
+            joined += [{**row, **{f"{name}.{key}": value for key, value in other.items()}} for other in found]
+        return joined
 
 
 @dataclass(frozen=True)
@@ -156,20 +142,13 @@ class WideCase(Case):
         return columns_of(self.source)
 
     @property
-    def aggregates(self) -> Aggregates:
-        written, parts = [], list[Measure]()
-        for column in self.declared:
-            subject = Subject(f"t.{column.name}", column.name, column.kind)
-            names = {">", "NOT >", "=", "IS NULL"} & set(list_conditions(column.kind))
-            for name in sorted(names):
-                test = find_condition(name, subject)
-                written.append(f"COUNT(*) FILTER (WHERE {test.sql})")
-                parts.append(_count_where(test))
-        return Aggregates(", ".join(written), tuple(parts))
-
-
-def _count_where(test: Condition) -> Measure:
-    return lambda rows: Fraction(sum(test.value(row) is True for row in rows))
+    def aggregates(self) -> tuple[Aggregate, ...]:
+        asked = {">", "NOT >", "=", "IS NULL"}
+        return tuple(
+            make_count_star(find_condition(name, Subject(f"t.{column.name}", column.name, column.kind)))
+            for column in self.declared
+            for name in sorted(asked & set(list_conditions(column.kind)))
+        )
 
 
 def make_wide(source: str, mode: str, removed: str) -> WideCase:

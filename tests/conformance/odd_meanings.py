@@ -12,22 +12,33 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from fractions import Fraction
-from functools import partial
 from typing import Any
 
+from dosimeter.planning import PlanOptions
 from tests.oracle.query_meanings import (
+    Aggregate,
     Condition,
-    Measure,
+    Grouping,
+    Part,
     Term,
     Value,
     both,
+    choose,
+    clamp,
+    coalesce,
+    combine,
+    constant,
+    each_row,
     either,
     lift,
-    mean_with_floor,
+    make_count,
+    make_count_star,
+    make_moments,
+    make_quantile,
+    make_sum,
     negate,
-    power,
-    quantile,
-    total,
+    read,
+    snap,
 )
 
 Truth = bool | None
@@ -77,7 +88,7 @@ class Subject:
 
     @property
     def value(self) -> Value:
-        return lambda row: row[self.key]
+        return read(self.key)
 
     @property
     def number(self) -> Value:
@@ -159,7 +170,7 @@ OF_NUMBERS: dict[str, tuple[str, Callable[..., Truth]]] = {
 def find_condition(name: str, subject: Subject) -> Condition:
     value = subject.value
     low, high = CONSTANTS[subject.kind]
-    z: Value = lift(as_double, lambda row: row["z"])
+    z: Value = lift(as_double, read("z"))
 
     def say(sql: str) -> str:
         return sql.format(v=subject.sql, a=write(low), b=write(high))
@@ -192,12 +203,6 @@ def _monday(moment: date) -> date:
 # ---------------------------------------------------------------- groups
 
 
-@dataclass(frozen=True)
-class Grouping:
-    sql: str
-    value: Value
-
-
 GROUPS_BY_KIND: dict[str, tuple[str, ...]] = {
     "decimal": ("none", "grp", "missing", "case", "above"),
     "integer": ("none", "grp", "missing", "case", "itself", "//", "%"),
@@ -225,7 +230,7 @@ PARTS_OF_VALUES: dict[str, tuple[str, Callable[[Any], Any]]] = {
 def find_groupings(name: str, subject: Subject) -> tuple[Grouping, ...]:
     v, value = subject.sql, subject.value
     low = CONSTANTS[subject.kind][0]
-    by_group = Grouping("t.grp", lambda row: row["grp"])
+    by_group = Grouping("t.grp", read("grp"))
     match name:
         case "none":
             return ()
@@ -244,22 +249,13 @@ def find_groupings(name: str, subject: Subject) -> tuple[Grouping, ...]:
 # ---------------------------------------------------------------- aggregates
 
 
-def clamp(low: int, high: int) -> Callable[[Any], Fraction]:
-    return lambda x: Fraction(min(max(x, low), high))
-
-
-def snap(x: float) -> Fraction:
-    """Return a decimal on its grid of quarters between 0 and 5 (S8)."""
-    return Fraction(0) if x < 0 else Fraction(5) if x > 5 else math.floor(x / 0.25 + 0.5) * Fraction(1, 4)
-
-
 def find_term(subject: Subject) -> Term:
     v, value = subject.sql, subject.value
     match subject.kind:
         case "decimal":
-            return Term(v, lift(snap, value), Fraction(0), Fraction(5))
+            return snap(v, value, Fraction(0), Fraction(5), Fraction(1, 4))
         case "integer":
-            return Term(v, lift(clamp(0, 9), value), Fraction(0), Fraction(9))
+            return clamp(v, value, 0, 9)
         case "date":
             return Term(f"EXTRACT(MONTH FROM {v})", lift(lambda x: Fraction(x.month), value), Fraction(1), Fraction(12))
         case "timestamp":
@@ -271,78 +267,40 @@ def find_term(subject: Subject) -> Term:
 
 BUNDLES = ("counts", "sum and mean", "mean of many", "spread", "extremes", "quantiles", "filtered", "cases")
 MIN_ROWS = 3
+QUARTER = "QUANTILE_CONT({}, 0.25)"
 
 
-@dataclass(frozen=True)
-class Aggregates:
-    """The SELECT list, and the numbers that are measured for it, in the planner's order: each once (N3)."""
-
-    sql: str
-    parts: tuple[Measure, ...]
-    min_rows: int | None = None
+POINTS = clamp("t.z", read("z"), 0, 9)
 
 
-def find_aggregates(name: str, subject: Subject) -> Aggregates:
-    v, value, term = subject.sql, subject.value, find_term(subject)
-    t = term.sql
+def find_aggregates(name: str, subject: Subject) -> tuple[Aggregate, ...]:
+    v, value, term, plain = subject.sql, subject.value, find_term(subject), PlanOptions()
     match name:
         case "counts":
-            distinct: Measure = lambda rows: Fraction(len({value(row) for row in rows} - {None}))  # noqa: E731
-            sql = f"COUNT(*), COUNT({v}), COUNT(DISTINCT {v})"
-            return Aggregates(sql, (lambda rows: Fraction(len(rows)), partial(power, term, 0), distinct))
+            there = Term(v, lift(lambda _: Fraction(1), value), Fraction(0), Fraction(1))
+            distinct = Part(name, lambda rows: Fraction(len({value(row) for row in rows} - {None})), each_row(1))
+            counted = make_count_star(None), make_count(there, None)
+            return (*counted, Aggregate(f"COUNT(DISTINCT {v})", (distinct,)))
         case "sum and mean":
-            return Aggregates(
-                f"SUM({t}), AVG({t})", (partial(total, term), partial(power, term, 0), partial(power, term, 1))
-            )
+            return (make_sum(term, None), make_moments("AVG", term, None, plain))
         case "mean of many":
-            return Aggregates(f"AVG({t})", (partial(mean_with_floor, term, MIN_ROWS),), MIN_ROWS)
+            return (make_moments("AVG", term, None, PlanOptions(min_rows=MIN_ROWS)),)
         case "spread":
-            moments = (partial(power, term, 0), partial(power, term, 1), partial(power, term, 2))
-            return Aggregates(f"VAR_POP({t}), STDDEV_POP({t})", moments)
-        case "extremes":
-            return Aggregates(
-                f"MIN({t}), MAX({t})", (partial(quantile, term, Fraction(0)), partial(quantile, term, Fraction(1)))
+            return tuple(make_moments(kind, term, None, plain) for kind in ("VAR_POP", "STDDEV_POP"))
+        case "extremes" | "quantiles":
+            ranks = {"MIN({})": 0, "MAX({})": 1} if name == "extremes" else {"MEDIAN({})": 0.5, QUARTER: 0.25}
+            return tuple(make_quantile(sql, Fraction(fraction), term, None) for sql, fraction in ranks.items())
+        case "filtered":  # every condition on the subject, all of them in one query
+            tests = [find_condition(each, subject) for each in list_conditions(subject.kind)]
+            return tuple(
+                make_sum(POINTS, test) if at % 3 == 2 else make_count_star(test) for at, test in enumerate(tests)
             )
-        case "quantiles":
-            ranks = (partial(quantile, term, Fraction(1, 2)), partial(quantile, term, Fraction(1, 4)))
-            return Aggregates(f"MEDIAN({t}), QUANTILE_CONT({t}, 0.25)", ranks)
-        case "filtered":
-            return _filtered(subject)
-        case "cases":
-            return _cases(subject, term)
         case _:
-            raise AssertionError(name)
-
-
-def _filtered(subject: Subject) -> Aggregates:
-    """Return an aggregate for every condition on the subject, as a FILTER: all of them in one query."""
-    points = Term("t.z", lift(clamp(0, 9), lambda row: row["z"]), Fraction(0), Fraction(9))
-    written, parts = [], list[Measure]()
-    for at, name in enumerate(list_conditions(subject.kind)):
-        test = find_condition(name, subject)
-        if at % 3 == 2:
-            written.append(f"SUM(t.z) FILTER (WHERE {test.sql})")
-            parts.append(_within(test, partial(total, points)))
-        else:
-            written.append(f"COUNT(*) FILTER (WHERE {test.sql})")
-            parts.append(_within(test, lambda rows: Fraction(len(rows))))
-    return Aggregates(", ".join(written), tuple(parts))
-
-
-def _within(test: Condition, part: Measure) -> Measure:
-    return lambda rows: part([row for row in rows if test.value(row) is True])
-
-
-def _cases(subject: Subject, term: Term) -> Aggregates:
-    v, value, t = subject.sql, subject.value, term.sql
-    missing = Term("", lambda row: Fraction(3 if value(row) is None else 1), Fraction(1), Fraction(3))
-    filled = Term("", lambda row: term.middle if term.value(row) is None else term.value(row), term.low, term.high)
-    doubled = Term("", lift(lambda x: 2 * x + 1, term.value), 2 * term.low + 1, 2 * term.high + 1)
-    middle = Fraction(term.middle)
-    literal = str(middle.numerator / middle.denominator)
-    sql = (
-        f"SUM(CASE WHEN {v} IS NULL THEN 3 ELSE 1 END), SUM(COALESCE({t}, {literal})), SUM(2 * ({t}) + 1), "
-        f"COUNT(CASE WHEN {v} IS NOT NULL THEN t.z END)"
-    )
-    there: Measure = lambda rows: Fraction(sum(value(row) is not None and row["z"] is not None for row in rows))  # noqa: E731
-    return Aggregates(sql, (partial(total, missing), partial(total, filled), partial(total, doubled), there))
+            missing, known = (find_condition(each, subject) for each in ("IS NULL", "IS NOT NULL"))
+            one, two, three, middle = map(constant, ("1", "2", "3", str(float(term.middle))))
+            return (
+                make_sum(choose(missing, three, one), None),
+                make_sum(coalesce(term, middle), None),
+                make_sum(combine(combine(two, "*", term), "+", one), None),
+                make_count(choose(known, POINTS, None), None),
+            )

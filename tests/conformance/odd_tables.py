@@ -297,40 +297,27 @@ TEXTUAL = (
     OddColumn("flag", "boolean", ("true", "no", "T", "0"), "YES", "f", ("maybe", "2", "on")),
 )  # fmt: skip
 
-_NO_WIDTHS = (
-    "a CSV holds texts, which have no width, sign or unit of their own: its one column of the kind stands for all"
-)
-_ONLY_TEXT = "a typed boolean is true, false or NULL: only text can say anything else"
-_NO_LOOSE = "only PostgreSQL has numbers of any size that can also be NaN; a fixed DECIMAL holds no odd value"
-CANNOT: dict[tuple[str, str], str] = {
-    **{
-        (source, name): _NO_WIDTHS
-        for source, family in FAMILIES.items()
-        for name in ("ratio32", "loose", "unsigned", "gaps", "scaled", "at_tz", "at_ms", "at_tz_ms", "at_s", "at_ns")
-        if family == "csv"
-    },
-    **{(source, "flag"): _ONLY_TEXT for source, family in FAMILIES.items() if family != "csv"},
-    **{(source, "loose"): _NO_LOOSE for source, family in FAMILIES.items() if family in ("arrow", "duckdb")},
-    **{
-        ("postgres", name): "PostgreSQL counts microseconds, and nothing else"
-        for name in ("at_ms", "at_tz_ms", "at_s", "at_ns")
-    },
-    **{
-        (source, "at_tz_ms"): "DuckDB's own moments with a zone count microseconds"
-        for source in ("duckdb", "parquet by duckdb")
-    },
-    ("spark parquet", "at_ns"): "Spark reads no nanoseconds: it refuses the file when it is opened, whatever it holds",
-    **{
-        (source, "at_s"): "it has no seconds, and makes them milliseconds: the column at_ms is the same there"
-        for source in ("parquet by pyarrow", "parquet by polars", "parquet by duckdb", "polars", "spark parquet")
-    },
+# What a source cannot hold though its family has a type for it.
+CANNOT = {
+    ("parquet by duckdb", "at_tz_ms"),  # DuckDB's own moments with a zone count microseconds
+    ("spark parquet", "at_ns"),  # Spark refuses the file when it is opened, whatever it holds
+    # These have no seconds, and make them milliseconds: the column at_ms is the same there.
+    *((source, "at_s") for source in SOURCES if "parquet" in source),
+    ("polars", "at_s"),
 }
 
 
 def columns_of(source: str) -> tuple[OddColumn, ...]:
-    """Return the columns with odd cells that a source can hold."""
-    found = TEXTUAL if FAMILIES[source] == "csv" else TYPED
-    return tuple(column for column in found if (source, column.name) not in CANNOT)
+    """Return the columns with odd cells that a source can hold.
+
+    Texts have no width, sign or unit of their own: in a CSV one column of a kind stands for all. A typed truth value is
+    never odd, and only PostgreSQL has numbers of any size that can also be NaN.
+    """
+    family = FAMILIES[source]
+    if family == "csv":
+        return TEXTUAL
+    held = [column for column in TYPED if getattr(column, family) is not None]
+    return tuple(column for column in held if (source, column.name) not in CANNOT)
 
 
 # ---------------------------------------------------------------- what is declared

@@ -114,21 +114,23 @@ def open_row(
     return engine
 
 
-@pytest.mark.parametrize("kind", READ)
-def test_cells_that_are_read(open_engine: Callable[..., Engine], kind: str, tmp_path: Path) -> None:
-    with contextlib.closing(open_row(open_engine, tmp_path, kind, list(READ[kind]))) as engine:
-        row = engine.fetch(exp.select("*").from_(engine.relation())).to_pylist()[0]
-    assert dict(zip(READ[kind], row.values(), strict=True)) == READ[kind]
+GERMAN = {"decimal": ",", "date_format": "%d.%m.%Y"}
+CELLS: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
+    (kind, {}, {**READ[kind], **dict.fromkeys(ODD[kind])}) for kind in READ
+]
+CELLS += [(kind, GERMAN, cells) for kind, cells in WRITTEN.items()]
 
 
-@pytest.mark.parametrize("kind", ODD)
-def test_cells_that_are_odd(open_engine: Callable[..., Engine], kind: str, tmp_path: Path) -> None:
-    """Each one is NULL, and is counted."""
-    with contextlib.closing(open_row(open_engine, tmp_path, kind, ODD[kind])) as engine:
+@pytest.mark.parametrize(("kind", "written", "cells"), CELLS)
+def test_cells_are_values_or_odd(
+    open_engine: Callable[..., Engine], kind: str, written: dict[str, Any], cells: dict[str, Any], tmp_path: Path
+) -> None:
+    """Each odd one is NULL, and is counted."""
+    with contextlib.closing(open_row(open_engine, tmp_path, kind, list(cells), **written)) as engine:
         row = engine.fetch(exp.select("*").from_(engine.relation())).to_pylist()[0]
         counted = engine.odd_cells(list(row))
-    assert dict(zip(ODD[kind], row.values(), strict=True)) == dict.fromkeys(ODD[kind])
-    assert set(counted.values()) == {1}
+    assert dict(zip(cells, row.values(), strict=True)) == cells
+    assert [counted[name] for name in row] == [value is None for value in cells.values()]
 
 
 @pytest.mark.parametrize("engine", EVERY_ENGINE)
@@ -157,44 +159,28 @@ def test_flags_written_as_text_in_a_typed_source(engine: str, request: pytest.Fi
         assert opened.odd_cells(["flag"]) == {"flag": len(ODD["boolean"])}
 
 
-@pytest.mark.parametrize("kind", WRITTEN)
-def test_cells_with_decimal_commas_and_other_days(
-    open_engine: Callable[..., Engine], kind: str, tmp_path: Path
+DRAFTED: list[tuple[dict[str, Any], dict[tuple[str, str], str]]] = [
+    (GERMAN, {("1,5", "2"): "decimal", ("1.234", "5"): "integer", ("31.12.2024", "1.2.2024"): "date",
+              ("31.12.2024 10:00", "31.12.2024 10:00"): "timestamp", ("1.5", "2.5"): "text",
+              ("true", "false"): "boolean", ("x", "1,5"): "text"}),
+    ({}, {("12.0", "3.0"): "decimal", ("1", "0"): "integer", ("true", "False"): "boolean",
+          ("2024-01-05", "2024-12-31"): "date", ("2024-01-05 10:00:00", "2024-12-31 11:00:00"): "timestamp",
+          ("yes", "no"): "boolean", ("1.5", "2"): "decimal", ("y", "n"): "text", ("007", "008"): "text",
+          ("007.5", "1.5"): "text", ("-0", "5"): "integer", (".5", "1e5"): "decimal"}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("written", "columns"), DRAFTED, ids=["German", "plain"])
+def test_types_are_drafted(
+    open_engine: Callable[..., Engine], written: dict[str, Any], columns: dict[tuple[str, str], str], tmp_path: Path
 ) -> None:
-    cells = WRITTEN[kind]
-    way = {"decimal": ",", "date_format": "%d.%m.%Y"}
-    with contextlib.closing(open_row(open_engine, tmp_path, kind, list(cells), **way)) as engine:
-        row = engine.fetch(exp.select("*").from_(engine.relation())).to_pylist()[0]
-    assert dict(zip(cells, row.values(), strict=True)) == cells
-
-
-def test_their_types_are_drafted_alike(open_engine: Callable[..., Engine], tmp_path: Path) -> None:
-    columns = {"a": ("1,5", "2"), "b": ("1.234", "5"), "c": ("31.12.2024", "1.2.2024"), "d": ("31.12.2024 10:00",) * 2,
-               "e": ("1.5", "2.5"), "f": ("true", "false"), "g": ("x", "1,5")}  # fmt: skip
-    path = tmp_path / "t.csv"
-    rows = [list(columns), *zip(*columns.values(), strict=True)]
-    path.write_text("".join(";".join(row) + "\n" for row in rows))
-    options = ReadOptions(delimiter=";", decimal=",", date_format="%d.%m.%Y")
-    with contextlib.closing(open_engine(str(path), options)) as engine:
-        found = [str(kind) for kind in engine.describe().values()]
-    assert found == ["decimal", "integer", "date", "timestamp", "text", "boolean", "text"]
-
-
-def test_types_are_drafted(open_engine: Callable[..., Engine], tmp_path: Path) -> None:
     """What could be several types is the same one on both: 12.0 is a decimal, 1 no boolean, a day no moment."""
-    columns = {"a": ("12.0", "3.0"), "b": ("1", "0"), "c": ("true", "False"), "d": ("2024-01-05", "2024-12-31"),
-               "e": ("2024-01-05 10:00:00", "2024-12-31 11:00:00"), "f": ("yes", "no"), "g": ("1.5", "2"),
-               "h": ("y", "n"), "i": ("007", "008"), "j": ("007.5", "1.5"), "k": ("-0", "5"),
-               "l": (".5", "1e5")}  # fmt: skip
     path = tmp_path / "t.csv"
-    rows = [list(columns), *zip(*columns.values(), strict=True)]
-    path.write_text("".join(",".join(row) + "\n" for row in rows))
-    with contextlib.closing(open_engine(str(path))) as engine:
+    rows = [[f"c{at}" for at in range(len(columns))], *zip(*columns, strict=True)]
+    path.write_text("".join(";".join(row) + "\n" for row in rows))
+    with contextlib.closing(open_engine(str(path), ReadOptions(delimiter=";", **written))) as engine:
         found = [str(kind) for kind in engine.describe().values()]
-    assert found == [
-        "decimal", "integer", "boolean", "date", "timestamp", "boolean", "decimal", "text", "text", "text",
-        "integer", "decimal",
-    ]  # fmt: skip
+    assert found == list(columns.values())
 
 
 @GROUP

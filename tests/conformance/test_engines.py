@@ -6,6 +6,7 @@ import math
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable
+from contextlib import closing
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, Literal
@@ -193,40 +194,29 @@ def test_leaving_out_each_record_agrees(dataset: Dataset, reference: Dataset) ->
     assert count_vectors(recomputed) == count_vectors(closed)
 
 
-def test_drafts_agree(openers: dict[str, Callable[[], Engine]], dataset: Dataset) -> None:
-    drafts = []
+@pytest.mark.smoke
+def test_drafts_and_checks_agree(openers: dict[str, Callable[[], Engine]], dataset: Dataset, schema: Schema) -> None:
+    found = []
     for name in ("duckdb", dataset.engine.name):
-        engine = openers[name]()
-        drafts.append(draft_schema(engine))
-        assert text_remarks(engine) == []
-        engine.close()
-    assert drafts[1].columns == drafts[0].columns
-    assert drafts[1].individuals == drafts[0].individuals == ROWS
+        with closing(openers[name]()) as engine:
+            draft = draft_schema(engine)
+            assert text_remarks(engine) == []
+            found.append((draft.columns, draft.individuals, check_schema(engine, schema)))
+    assert found[1] == found[0]
+    assert found[0][1] == ROWS
+    assert {finding.column for finding in found[0][2].findings} >= {"age", "pay", "fine", "city"}
 
 
 def test_written_drafts_are_accepted(openers: dict[str, Callable[[], Engine]], dataset: Dataset) -> None:
-    engine = openers[dataset.engine.name]()
-    written = write_draft(engine)
-    engine.close()
-    engine = openers[dataset.engine.name]()
-    found = check_schema(engine, parse_schema(written.text))
-    engine.close()
+    with closing(openers[dataset.engine.name]()) as engine:
+        written = write_draft(engine)
+    with closing(openers[dataset.engine.name]()) as engine:
+        found = check_schema(engine, parse_schema(written.text))
     assert found.agrees, found.findings
     if dataset.engine.name == "postgres":  # the one table with columns that have no equivalent
         assert (
             "Left out, since these types have no equivalent here: notes (jsonb), tags (text[])." in written.remarks[0]
         )
-
-
-@pytest.mark.smoke
-def test_checks_agree(openers: dict[str, Callable[[], Engine]], dataset: Dataset, schema: Schema) -> None:
-    checks = []
-    for name in ("duckdb", dataset.engine.name):
-        engine = openers[name]()
-        checks.append(check_schema(engine, schema))
-        engine.close()
-    assert checks[1] == checks[0]
-    assert {finding.column for finding in checks[0].findings} >= {"age", "pay", "fine", "city"}
 
 
 @pytest.mark.smoke

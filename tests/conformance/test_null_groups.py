@@ -5,116 +5,71 @@ The oracle deletes everybody in turn from plain Python rows (group_tables.py).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import replace
 from fractions import Fraction
-from statistics import median
-from typing import Any
 
 import pytest
 
 from dosimeter import Dataset
 from tests.conformance.engine_cases import EVERY_ENGINE, on_every_engine
-from tests.conformance.group_tables import (
-    ROWS,
-    WARDS,
-    Key,
-    Measure,
-    Row,
-    clean,
-    count_vectors,
-    kept_rows,
-    leave_out,
-    measure,
+from tests.conformance.group_tables import ROWS, WARDS, M, rows_of
+from tests.oracle.leaving_out import assert_same_people, everybody_there, expand
+from tests.oracle.query_meanings import (
+    Condition,
+    Grouping,
+    Query,
+    clamp,
+    either,
+    lift,
+    make_count_star,
+    make_quantile,
+    read,
 )
 
-FLAGS: tuple[Any, ...] = (False, True, None)
-XS: tuple[Any, ...] = (-1, 0, 1, 2, 3, None)
-WARDS_OR_NULL: tuple[Any, ...] = (*WARDS, None)
 REGIONS = {1: "north", 2: "south", 3: None}
-
-
-def count(rows: Sequence[Row]) -> list[int]:
-    return [len(rows)]
-
-
-def halves(rows: Sequence[Row]) -> list[Fraction]:
-    """The median of x, clamped to its bounds; the middle of them where there is none (C6)."""
-    xs = [Fraction(min(max(row["x"], -1), 3)) for row in rows if row["x"] is not None]
-    return [median(xs) if xs else Fraction(1)]
-
-
-@dataclass(frozen=True)
-class Case:
-    """A query, the groups that it has, in order, the group of a row, and what is measured of a group's rows."""
-
-    sql: str
-    keys: tuple[Key, ...]
-    key: Callable[[Row], Key]
-    value: Measure = count
-
-
-def one(values: Sequence[Any]) -> tuple[Key, ...]:
-    return tuple((value,) for value in values)
-
-
+COUNT = (make_count_star(None),)
+MEDIAN = (make_quantile("MEDIAN({})", Fraction(1, 2), clamp("x", read("x"), -1, 3), None),)
+WARD = Grouping("ward", read("ward"), (*WARDS, None))
+URGENT = Grouping("urgent", read("urgent"), (False, True, None))
+X = Grouping("x", read("x"), (-1, 0, 1, 2, 3, None))
+REGION = Grouping("region", lambda row: REGIONS.get(row["clinic_id"]), ("north", "south", None))
+MATCHED = Grouping("region", lambda row: REGIONS.get(row["clinic_id"], "outside"), ("north", "south", None))
+MADE = (
+    Grouping(
+        "CASE WHEN urgent THEN ward END", lambda row: row["ward"] if row["urgent"] else None, (*sorted(WARDS), None)
+    ),
+    Grouping("NULLIF(ward, 'b')", lambda row: None if row["ward"] == "b" else row["ward"], ("A", "O'X", None)),
+    Grouping("COALESCE(ward, 'none')", lambda row: row["ward"] or "none", tuple(sorted([*WARDS, "none"]))),
+    Grouping("cost", read("cost"), (0, 50, 100, 150, 200, None)),
+)
+CHOSEN = either(
+    Condition("x > 0", lift(lambda x: x > 0, read("x"))), Condition("ward IS NULL", lambda row: row["ward"] is None)
+)
 CASES = [
-    Case("SELECT ward, COUNT(*) FROM visits GROUP BY ward", one(WARDS_OR_NULL), lambda row: (row["ward"],)),
-    Case("SELECT x, COUNT(*) FROM visits GROUP BY x", one(XS), lambda row: (row["x"],)),
-    Case(
-        "SELECT ward, urgent, COUNT(*) FROM visits WHERE x > 0 OR ward IS NULL GROUP BY ward, urgent",
-        tuple((w, u) for w in WARDS_OR_NULL for u in FLAGS),
-        lambda row: (row["ward"], row["urgent"]) if (row["x"] or 0) > 0 or row["ward"] is None else ("outside",),
-    ),
-    Case(
-        "SELECT CASE WHEN urgent THEN ward END AS c, COUNT(*) FROM visits GROUP BY c",
-        one((*sorted(WARDS), None)),
-        lambda row: (row["ward"] if row["urgent"] else None,),
-    ),
-    Case(
-        "SELECT NULLIF(ward, 'b'), COUNT(*) FROM visits GROUP BY 1",
-        one(("A", "O'X", None)),
-        lambda row: (None if row["ward"] == "b" else row["ward"],),
-    ),
-    Case(
-        "SELECT COALESCE(ward, 'none') AS c, COUNT(*) FROM visits GROUP BY c",
-        one((*sorted([*WARDS, "none"]),)),
-        lambda row: ("none" if row["ward"] is None else row["ward"],),
-    ),
-    Case("SELECT cost, COUNT(*) FROM visits GROUP BY cost", one((0, 50, 100, 150, 200, None)), lambda r: (r["cost"],)),
-    Case("SELECT ward, MEDIAN(x) FROM visits GROUP BY ward", one(WARDS_OR_NULL), lambda row: (row["ward"],), halves),
-    Case(
-        "SELECT ward, x, urgent, COUNT(*) FROM visits GROUP BY ward, x, urgent",  # too many groups for columns
-        tuple((w, x, u) for w in WARDS_OR_NULL for x in XS for u in FLAGS),
-        lambda row: (row["ward"], row["x"], row["urgent"]),
-    ),
-    Case(
-        "SELECT region, COUNT(*) FROM visits LEFT JOIN clinics USING (clinic_id) GROUP BY region",
-        one(("north", "south", None)),
-        lambda row: (REGIONS.get(row["clinic_id"]),),  # NULL finds no partner, not even NULL
-    ),
-    Case(
-        "SELECT region, COUNT(*) FROM visits JOIN clinics USING (clinic_id) GROUP BY region",
-        one(("north", "south", None)),
-        lambda row: (REGIONS[row["clinic_id"]],) if row["clinic_id"] in REGIONS else ("outside",),
-    ),
+    Query(COUNT, None, (WARD,)),
+    Query(COUNT, None, (X,)),
+    Query(COUNT, CHOSEN, (WARD, URGENT)),
+    *(Query(COUNT, None, (made,)) for made in MADE),
+    Query(MEDIAN, None, (WARD,)),
+    Query(COUNT, None, (WARD, X, URGENT)),  # too many groups for columns
+    Query(COUNT, None, (REGION,), source="visits LEFT JOIN clinics USING (clinic_id)"),  # NULL finds no partner
+    Query(COUNT, None, (MATCHED,), source="visits JOIN clinics USING (clinic_id)"),
 ]
 
 
 @pytest.mark.parametrize("by_row", [True, False], ids=["rows", "units"])
 @pytest.mark.parametrize(("engine", "case"), on_every_engine(CASES, often=[0, 2, 6, 9], smoke=[0]))
-def test_null_is_a_group(grouped_in: Callable[[str, bool], Dataset], engine: str, case: Case, by_row: bool) -> None:
-    rows = [clean(row) for row in ROWS] if by_row else kept_rows(ROWS)
-    risk = grouped_in(engine, by_row).risk(case.sql)
+def test_null_is_a_group(grouped_in: Callable[[str, bool], Dataset], engine: str, case: Query, by_row: bool) -> None:
+    query, rows = replace(case, m=None if by_row else M, unit="pid"), rows_of(by_row)
+    risk, keys = grouped_in(engine, by_row).risk(query.sql), query.keys(rows)
     measured = risk.measured()
-    assert measured.keys == case.keys
-    expected = measure(rows, case.keys, case.key, case.value)
-    assert [float(number) for row in measured.values for number in row] == expected
-    people = len(rows) if by_row else len({row["pid"] for row in rows})
-    found = count_vectors(risk.contributions, risk.contributions.n - people)
-    assert found == leave_out(rows, by_row, case.keys, case.key, case.value)
-    if None in case.keys[-1]:
-        assert any(None in case.keys[cell] for vector in found for cell, _ in vector), "somebody's group is NULL"
+    assert list(measured.keys) == keys
+    assert [number for row in measured.values for number in row] == query.measure(rows, keys)
+    everybody = everybody_there(query.leave_out(rows, 1).values(), risk)
+    assert_same_people(expand(risk.contributions), everybody)
+    null = [at for at, key in enumerate(keys) if None in key]
+    assert not null or any(vector[at] for vector in everybody for at in null), "somebody's group is NULL"
 
 
 @pytest.mark.parametrize("engine", EVERY_ENGINE)

@@ -49,7 +49,7 @@ def test_nothing_is_denied_and_nobody_moves_more(worlds: Worlds, block: int, sou
             continue
         accepted += 1
         assert measured.keys == other.keys
-        check_distance(plan, measured.values, other.values)
+        check_distance(plan, measured, other)
         if accepted % 6 == 0:
             risk = worlds.open(case, None)[0].risk(sql, min_rows=min_rows)
             assert float(risk.sensitivities.values.max()) <= risk.sensitivity * (1 + 1e-9), sql

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from fractions import Fraction
 from typing import Any, Literal
 
 import numpy as np
@@ -16,8 +14,7 @@ import pytest
 
 from dosimeter.assessment import Risk
 from tests.conformance.odd_cases import MODES, Case, cover_pairs
-from tests.conformance.odd_tables import Row
-from tests.conformance.odd_worlds import OTHERS, SPARK, Worlds, choose_rows, distance, mark, populate
+from tests.conformance.odd_worlds import OTHERS, SPARK, Worlds, choose_rows, distance, flatten, mark, populate
 
 CASES = cover_pairs(OTHERS, (("source", "kind"), ("kind", "bundle"), ("kind", "mode"), ("kind", "join")), seed=11)
 MORE = cover_pairs(OTHERS, (("source", "column"), ("column", "mode"), ("column", "join"), ("kind", "where")), seed=12)
@@ -28,25 +25,15 @@ def leave_out(case: Case, risk: Risk) -> list[float]:
     """Return the sizes of all contributions that are not 0, in the oracle."""
     mode, plan, measured = MODES[case.mode], risk.plan, risk.measured()
     population = populate(case.source, mode.unit, None)
-    chosen, others = choose_rows(case, population.cleaned()), population.others(case)
-    vector = [list(row) for row in measured.values]
-    assert vector == case.measure(chosen, others, measured.keys), case.sql
+    chosen = [{**row, "row": at} for at, row in enumerate(choose_rows(case, population.cleaned()))]
+    joined = case.combine(chosen, population.others(case))  # by individual, or with public tables
+    vector = case.query.measure(joined, measured.keys)
+    assert flatten(measured) == vector, case.query.sql
     found = []
-    for kept, labs in neighbours(case, chosen, others.get("labs", [])):
-        fewer: list[list[Fraction]] = case.measure(kept, {**others, "labs": labs}, measured.keys)
+    for who in {row[mode.unit] for row in joined}:
+        fewer = case.query.measure([row for row in joined if row[mode.unit] != who], measured.keys)
         found.append(distance(plan, vector, fewer, risk.mechanism.norm))
     return sorted(size for size in found if size > 1e-9)
-
-
-def neighbours(case: Case, rows: Sequence[Row], labs: Sequence[Row]) -> Iterator[tuple[list[Row], list[Row]]]:
-    """Give the rows that count without each individual in turn."""
-    unit = MODES[case.mode].unit
-    if unit == "row":
-        for at in range(len(rows)):
-            yield [*rows[:at], *rows[at + 1 :]], list(labs)
-        return
-    for who in dict.fromkeys(row[unit] for row in rows):
-        yield [row for row in rows if row[unit] != who], [lab for lab in labs if lab[unit] != who]
 
 
 def sizes(risk: Risk) -> list[float]:
@@ -83,7 +70,7 @@ def is_ordinary(cell: Any) -> bool:
 def test_risk(worlds: Worlds, case: Case) -> None:
     dataset, _ = worlds.open(case, None)
     mechanism: Literal["laplace", "gaussian"] = "gaussian" if case.removed == "high" else "laplace"
-    risk = dataset.risk(case.sql, mechanism=mechanism, min_rows=case.min_rows, quantiles="noise")
+    risk = dataset.risk(case.query.sql, mechanism=mechanism, min_rows=case.min_rows, quantiles="noise")
     assert float(risk.sensitivities.values.max()) <= risk.sensitivity * (1 + 1e-9)
     assert sizes(risk) == pytest.approx(leave_out(case, risk), rel=1e-9, abs=1e-9)
     check_people(case, risk)

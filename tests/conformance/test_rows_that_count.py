@@ -19,6 +19,7 @@ from sqlglot import exp
 
 from dosimeter import Dataset
 from tests.conformance.engine_cases import GROUP, on_every_engine
+from tests.conformance.group_tables import clean
 from tests.rows_that_count import rows_that_count
 
 Row = dict[str, Any]
@@ -83,11 +84,6 @@ def build_rows() -> list[Row]:
 
 ROWS = build_rows()
 TABLE = pa.Table.from_pylist(ROWS, schema=ARROW)
-
-
-def clean(row: Row) -> Row:
-    """Return a row in which odd cells are NULL (N4)."""
-    return {name: None if isinstance(cell, float) and not math.isfinite(cell) else cell for name, cell in row.items()}
 
 
 CUTS: list[Any] = [

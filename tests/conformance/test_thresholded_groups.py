@@ -7,103 +7,68 @@ large that noise is 0: what is shown then is exactly the groups with at least T 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import replace
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from dosimeter import Dataset, Ledger
+from dosimeter.planning import PlanOptions
 from tests.conformance.engine_cases import EVERY_ENGINE, on_every_engine
-from tests.conformance.group_tables import (
-    ROWS,
-    Key,
-    Row,
-    clean,
-    count_vectors,
-    kept_rows,
-    leave_out,
-    measure,
+from tests.conformance.group_tables import ROWS, M, kept_rows, rows_of
+from tests.oracle.leaving_out import assert_same_people, everybody_there, expand
+from tests.oracle.query_meanings import (
+    Aggregate,
+    Condition,
+    Grouping,
+    Part,
+    Query,
+    each_row,
+    lift,
+    make_count_star,
+    read,
 )
 
 DELTA = 1e-3
 THRESHOLDED: dict[str, Any] = {"groups": "thresholded", "group_delta": DELTA}
-
-
-@dataclass(frozen=True)
-class Case:
-    """A query, the group of a row (None: it is in none), and whether it counts rows beside individuals."""
-
-    sql: str
-    key: Callable[[Row], Key | None]
-
-
-def topic(row: Row) -> Key | None:
-    return None if row["topic"] is None else (row["topic"],)
-
-
-def part_of_topic(row: Row) -> Key | None:
-    return None if row["topic"] is None else (row["topic"][1:3],)  # letters, as in SUBSTR(topic, 2, 2)
-
-
+COUNT = make_count_star(None)
+PEOPLE = Aggregate("", (Part("people", lambda rows: Fraction(len({row["pid"] for row in rows})), each_row(1)),))
+URGENT = Condition("urgent", read("urgent"))
+TOPIC, WARD, X, COST = (Grouping(name, read(name)) for name in ("topic", "ward", "x", "cost"))
+SECOND = Grouping("SUBSTR(topic, 2, 2)", lift(lambda topic: topic[1:3], read("topic")))
+ENDING = Grouping("RIGHT(LOWER(topic), 3)", lift(lambda topic: topic.lower()[-3:], read("topic")))
+INITIAL = Grouping("LEFT(topic, 1)", lift(lambda topic: topic[:1], read("topic")))
 CASES = [
-    Case("SELECT topic, COUNT(*) FROM visits GROUP BY topic", topic),
-    Case("SELECT SUBSTR(topic, 2, 2), COUNT(*) FROM visits GROUP BY 1", part_of_topic),
-    Case(
-        "SELECT topic, ward, COUNT(*) FROM visits GROUP BY topic, ward",  # NULL is a group of ward alone
-        lambda row: None if row["topic"] is None else (row["topic"], row["ward"]),
-    ),
-    Case("SELECT x, COUNT(*) FROM visits WHERE urgent GROUP BY x", lambda row: (row["x"],) if row["urgent"] else None),
-    Case("SELECT cost, COUNT(*) FROM visits GROUP BY cost", lambda row: (row["cost"],)),
-    Case(
-        "SELECT RIGHT(LOWER(topic), 3) AS ending, COUNT(*) FROM visits GROUP BY ending",
-        lambda row: None if row["topic"] is None else (row["topic"].lower()[-3:],),
-    ),
-    Case(
-        "SELECT DISTINCT LEFT(topic, 1) AS t FROM visits",
-        lambda row: None if row["topic"] is None else (row["topic"][:1],),
-    ),
+    *(Query((COUNT,), None, groups) for groups in ((TOPIC,), (SECOND,), (TOPIC, WARD))),
+    Query((COUNT,), URGENT, (X,)),
+    *(Query((COUNT,), None, groups) for groups in ((COST,), (ENDING,))),
+    Query((), None, (INITIAL,)),
 ]
-
-
-def observe(rows: Sequence[Row], case: Case) -> list[Key]:
-    keys = {key for row in rows if (key := case.key(row)) is not None}
-    return sorted(keys, key=lambda key: [(value is None, value) for value in key])
-
-
-def numbers_of(by_row: bool) -> Callable[[Sequence[Row]], list[float]]:
-    """COUNT(*), which is all where rows are people; otherwise the people besides, each divided by Δ = m among two."""
-
-    def count(rows: Sequence[Row]) -> list[float]:
-        return [len(rows)] if by_row else [len(rows), len({row["pid"] for row in rows})]
-
-    return count
 
 
 @pytest.mark.parametrize("by_row", [True, False], ids=["rows", "units"])
 @pytest.mark.parametrize(("engine", "case"), on_every_engine(CASES, often=[0, 1], smoke=[0]))
 def test_everybody_moves_the_observed_groups(
-    grouped_in: Callable[[str, bool], Dataset], engine: str, case: Case, by_row: bool
+    grouped_in: Callable[[str, bool], Dataset], engine: str, case: Query, by_row: bool
 ) -> None:
-    rows = [clean(row) for row in ROWS] if by_row else kept_rows(ROWS)
-    keys, count = observe(rows, case), numbers_of(by_row)
-
-    def key(row: Row) -> Key:
-        return case.key(row) or ("in no group", "")
-
+    """Beside rows, people are counted wherever they have several; S5: both counts are divided by their Δ = 3."""
+    counted = (COUNT,) if by_row else (COUNT, PEOPLE)
+    query = replace(
+        case, aggregates=counted, m=None if by_row else M, unit="pid", options=PlanOptions(groups="observed")
+    )
+    rows = rows_of(by_row)
+    # Only of columns that declare it is NULL a group: of a topic it is none.
+    keys = [key for key in query.keys(rows) if key[0] is not None or case.groups[0] in (X, COST)]
     risk = grouped_in(engine, by_row).risk(case.sql, **THRESHOLDED)
     measured = risk.measured()
     assert list(measured.keys) == keys
-    assert risk.k == len(keys) * (1 if by_row else 2)
-    assert [float(number) for row in measured.values for number in row] == measure(rows, keys, key, count)
-    people = len(rows) if by_row else len({row["pid"] for row in rows})
-    found = count_vectors(risk.contributions, risk.contributions.n - people)
-    expected = leave_out(rows, by_row, keys, key, count)
-    weight = 1.0 if by_row else 1 / 3  # S5: both counts are divided by their Δ = 3
-    assert {tuple((cell, round(change, 9)) for cell, change in vector): n for vector, n in found.items()} == {
-        tuple((cell, round(change * weight, 9)) for cell, change in vector): n for vector, n in expected.items()
-    }
+    assert risk.k == len(keys) * len(counted)
+    assert [number for row in measured.values for number in row] == query.measure(rows, keys)
+    left = query.leave_out(rows, 1, keys)
+    assert_same_people(expand(risk.contributions), everybody_there(left.values(), risk))
 
 
 @pytest.mark.parametrize("by_row", [True, False], ids=["rows", "units"])
@@ -112,7 +77,7 @@ def test_groups_with_enough_individuals_are_released(
     grouped_in: Callable[[str, bool], Dataset], engine: str, by_row: bool, tmp_path: Path
 ) -> None:
     """At ε = 200 a noise other than 0 comes once in e^60, and T is 2: whoever is alone in a group is left out."""
-    rows = [clean(row) for row in ROWS] if by_row else kept_rows(ROWS)
+    rows = rows_of(by_row)
     people: dict[str | None, set[Any]] = defaultdict(set)
     for at, row in enumerate(rows):
         people[row["topic"]].add(at if by_row else row["pid"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
 from types import SimpleNamespace
@@ -14,10 +15,11 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from dosimeter.errors import OptionError
-from dosimeter.findings import find_notes, word_all
+from dosimeter.findings import find_notes
+from dosimeter.findings.on_method import IncautiousRatio
 from dosimeter.measures.counts import CountRows
 from dosimeter.measures.sums import Sum
-from dosimeter.mechanisms import ClassicGaussian, Gaussian, Laplace
+from dosimeter.mechanisms import ClassicGaussian, Gaussian
 from dosimeter.risk.absolute import own_epsilon
 from dosimeter.risk.choose import (
     ExactLimit,
@@ -26,11 +28,11 @@ from dosimeter.risk.choose import (
     find_largest,
     parse_candidates,
 )
-from dosimeter.risk.exposure import Candidate, Sensitivities
+from dosimeter.risk.exposure import Candidate
 from dosimeter.risk.preference import Verdict, parse_preference
-from dosimeter.risk.rdr import compute_rdr, summarise_rdr
+from dosimeter.risk.rdr import summarise_rdr
+from tests.math.influence_tables import LAPLACE, make_sensitivities, rdr
 
-LAPLACE = Laplace()
 ZCDP = Gaussian(1e-6)
 CLASSIC = ClassicGaussian(1e-6)
 ONE = np.array([1.0])
@@ -41,31 +43,18 @@ def list_lines(every):
 
 
 def sensitivities_of(values, counts=None, *, k=1, **attributes):
-    return Sensitivities(
-        values=np.array(values, dtype=np.float64),
-        counts=np.array([1] * len(values) if counts is None else counts, dtype=np.int64),
-        k=k,
-        attributes={name: np.array(flags) for name, flags in attributes.items()},
-    )
+    flags = {name: np.array(each) for name, each in attributes.items()}
+    return replace(make_sensitivities(values, k=k, counts=counts), attributes=flags)
 
 
-def rdrs_at(sensitivities, epsilon, *, mechanism=LAPLACE, sensitivity=1.0, indicator="bound", grids=ONE):
-    return compute_rdr(
-        sensitivities,
-        mechanism,
-        sensitivity=sensitivity,
-        scale=mechanism.scale(sensitivity, epsilon),
-        epsilon=epsilon,
-        indicator=indicator,
-        grids=grids,
-    )
+def rdrs_at(sensitivities, epsilon, *, mechanism=LAPLACE, sensitivity=1.0, **settings):
+    scale = mechanism.scale(sensitivity, epsilon)
+    settings = {"indicator": "bound", "sensitivity": sensitivity, "scale": scale, "epsilon": epsilon, **settings}
+    return rdr(sensitivities, mechanism, **settings)
 
 
 def find_epsilon(exposures, preference):
     return find_largest((epsilon, preference.evaluate(rdrs)) for epsilon, rdrs in exposures)
-
-
-# ---------------------------------------------------------------- the paper's example
 
 
 # ---------------------------------------------------------------- F3
@@ -297,80 +286,66 @@ def notes_for(
             "limit": exact_limit(preference, sensitivities, mechanism, **arguments),
         }
     risk = assessed(sensitivities, mechanism=mechanism, measures=measures, groups=groups, **arguments)
-    return word_all(find_notes(risk, lines, **extra))
+    return find_notes(risk, lines, **extra)
 
 
 PLAIN = sensitivities_of([0.0, 1.0], [30, 4])
-SAME_LEVEL = "the range and the variance of the raw RDR are the same"
-CAUTION = "not a cautious ratio"
 
 
 def test_each_note_comes_with_its_own_case_only():
-    """Every sentence by a phrase of its own; each case lists exactly those it must bring beside the indicator's."""
-    phrases = {
-        "indicator": "Everybody's RDR is ",
-        "continuous": "continuous Gaussian",
-        "spread": SAME_LEVEL,
-        "count": "k/(k + ε)",
-        "caution": CAUTION,
-        "independent": "does not depend on ε",
-        "raw": "VAR_POP(normalized_rdr)",
-        "level": "noise raises the level",
-        "zero": "falls on people who do not move the answer",
-        "empty": "matches nobody",
-        "every": "Every ε meets",
-        "none": "weaker preference",
-        "wiggle": "not at every smaller candidate",
-        "groups": "own guarantee",
-        "own": "guarantees each person",
-    }
+    """Each case lists exactly the kinds that it must bring beside the indicator's."""
     a_sum = {"measures": (Sum,)}
     spread_out = sensitivities_of([0.0, 1.0, 2.0], [5, 5, 5])
     by_group = sensitivities_of([0.0, 0.0, 1.0], [6, 2, 4], filter0=[True, False, False], filter1=[False, True, True])
     nobody = sensitivities_of([0.0, 1.0], [3, 3], filter0=[False, False])
     fine = {**a_sum, "grids": np.array([2.0**-20])}
     cases = [
-        (notes_for(PLAIN), {"spread"}),
-        (notes_for(PLAIN, indicator="exact"), set()),
-        (notes_for(PLAIN, mechanism=ZCDP), set()),
-        (notes_for(PLAIN, mechanism=ZCDP, indicator="exact"), {"continuous"}),
-        (notes_for(PLAIN, mechanism=ZCDP, indicator="exact", grids=np.array([0.01])), set()),
-        (notes_for(sensitivities_of([1.0], [9])), {"own"}),
-        (notes_for(sensitivities_of([0.0], [9])), set()),
-        (notes_for(sensitivities_of([1.0], [9]), "ratio:0.95"), {"every", "own"}),
-        (notes_for(PLAIN, "ratio:0.95"), {"count"}),
-        (notes_for(PLAIN, "ratio:0.3"), {"count", "caution"}),  # ε = 2: above 1.6 on integers
-        (notes_for(PLAIN, "ratio:0.3", **fine), set()),
-        (notes_for(PLAIN, "ratio:0.95", indicator="exact"), set()),
-        (notes_for(PLAIN, "ratio:0.95", mechanism=ZCDP), {"caution"}),
-        (notes_for(sensitivities_of([1.0, 2.0]), "ratio:0.95", sensitivity=2.0, **a_sum), {"caution"}),
-        (notes_for(sensitivities_of([1.9, 2.0]), "ratio:0.5", sensitivity=2.0, **fine), {"caution", "every"}),
-        (notes_for(PLAIN, "ratio:0.95", candidates="1"), {"count", "none"}),
-        (notes_for(PLAIN, "ratio:1"), {"count", "none"}),
-        (notes_for(PLAIN, "variance:1e-5"), set()),
-        (notes_for(spread_out, "VAR_POP(rdr) <= 5", **a_sum), {"independent"}),
-        (notes_for(spread_out, "MAX(rdr) - MIN(rdr) <= 5", **a_sum), {"independent"}),
-        (notes_for(spread_out, "VAR_POP(rdr) <= 5", mechanism=ZCDP, **a_sum), {"raw"}),
-        (notes_for(spread_out, "MAX(rdr) <= 5", **a_sum), {"level", "wiggle"}),
-        (notes_for(spread_out, "MAX(normalized_rdr) <= 1.5", sensitivity=1.0, **a_sum), set()),
-        (notes_for(spread_out, "MAX(normalized_rdr) <= 0.5", sensitivity=5.0, **a_sum), {"wiggle"}),
-        (notes_for(spread_out, "QUANTILE_CONT(rdr, 0.9) <= 1.5 * MEDIAN(rdr)", **a_sum), set()),
-        (notes_for(PLAIN, "MEDIAN(rdr) <= 2 * MAX(rdr)"), {"zero"}),
-        (notes_for(PLAIN, "QUANTILE_CONT(rdr, 0) <= 2 * MAX(rdr)"), set()),
+        (notes_for(PLAIN), "SameSpread"),
+        (notes_for(PLAIN, indicator="exact"), ""),
+        (notes_for(PLAIN, mechanism=ZCDP), ""),
+        (notes_for(PLAIN, mechanism=ZCDP, indicator="exact"), "ContinuousNoise"),
+        (notes_for(PLAIN, mechanism=ZCDP, indicator="exact", grids=np.array([0.01])), ""),
+        (notes_for(sensitivities_of([1.0], [9])), "OwnOfEverybody"),
+        (notes_for(sensitivities_of([0.0], [9])), ""),
+        (notes_for(sensitivities_of([1.0], [9]), "ratio:0.95"), "EveryEpsilonMeets OwnOfEverybody"),
+        (notes_for(PLAIN, "ratio:0.95"), "CountRatio"),
+        (notes_for(PLAIN, "ratio:0.3"), "CountRatio IncautiousRatio"),  # ε = 2: above 1.6 on integers
+        (notes_for(PLAIN, "ratio:0.3", **fine), ""),
+        (notes_for(PLAIN, "ratio:0.95", indicator="exact"), ""),
+        (notes_for(PLAIN, "ratio:0.95", mechanism=ZCDP), "IncautiousRatio"),
+        (notes_for(sensitivities_of([1.0, 2.0]), "ratio:0.95", sensitivity=2.0, **a_sum), "IncautiousRatio"),
+        (
+            notes_for(sensitivities_of([1.9, 2.0]), "ratio:0.5", sensitivity=2.0, **fine),
+            "IncautiousRatio EveryEpsilonMeets",
+        ),
+        (notes_for(PLAIN, "ratio:0.95", candidates="1"), "CountRatio LimitBelow"),
+        (notes_for(PLAIN, "ratio:1"), "CountRatio AnotherMayMeet"),
+        (notes_for(PLAIN, "variance:1e-5"), ""),
+        (notes_for(spread_out, "VAR_POP(rdr) <= 5", **a_sum), "NoDependence"),
+        (notes_for(spread_out, "MAX(rdr) - MIN(rdr) <= 5", **a_sum), "NoDependence"),
+        (notes_for(spread_out, "VAR_POP(rdr) <= 5", mechanism=ZCDP, **a_sum), "RawSpread"),
+        (notes_for(spread_out, "MAX(rdr) <= 5", **a_sum), "DependsOnLevel NotAtEverySmaller"),
+        (notes_for(spread_out, "MAX(normalized_rdr) <= 1.5", sensitivity=1.0, **a_sum), ""),
+        (notes_for(spread_out, "MAX(normalized_rdr) <= 0.5", sensitivity=5.0, **a_sum), "NotAtEverySmaller"),
+        (notes_for(spread_out, "QUANTILE_CONT(rdr, 0.9) <= 1.5 * MEDIAN(rdr)", **a_sum), ""),
+        (notes_for(PLAIN, "MEDIAN(rdr) <= 2 * MAX(rdr)"), "QuantileOnZero"),
+        (notes_for(PLAIN, "QUANTILE_CONT(rdr, 0) <= 2 * MAX(rdr)"), ""),
         (
             notes_for(by_group, "MEDIAN(rdr) FILTER (WHERE a) / MEDIAN(rdr) FILTER (WHERE NOT a) >= 0.5"),
-            {"zero"},
+            "QuantileOnZero",
         ),
-        (notes_for(nobody, "MIN(rdr) FILTER (WHERE a) / MAX(rdr) >= 0.5"), {"empty", "none"}),
-        (notes_for(nobody, "MEDIAN(rdr) FILTER (WHERE a) / MAX(rdr) >= 0.5"), {"empty", "none"}),
-        (notes_for(sensitivities_of([0.0, 1.0], k=50), "ratio:0.95", groups=50), {"count", "caution", "groups"}),
-        (notes_for(sensitivities_of([0.0, 0.5], k=50), "ratio:0.95", groups=50, **fine), {"groups"}),
-        (notes_for(sensitivities_of([0.0, 1.0], k=50), "ratio:1", groups=50), {"count", "none"}),
+        (notes_for(nobody, "MIN(rdr) FILTER (WHERE a) / MAX(rdr) >= 0.5"), "EmptyFilter AnotherMayMeet"),
+        (notes_for(nobody, "MEDIAN(rdr) FILTER (WHERE a) / MAX(rdr) >= 0.5"), "EmptyFilter AnotherMayMeet"),
+        (
+            notes_for(sensitivities_of([0.0, 1.0], k=50), "ratio:0.95", groups=50),
+            "CountRatio IncautiousRatio GroupsCount",
+        ),
+        (notes_for(sensitivities_of([0.0, 0.5], k=50), "ratio:0.95", groups=50, **fine), "GroupsCount"),
+        (notes_for(sensitivities_of([0.0, 1.0], k=50), "ratio:1", groups=50), "CountRatio AnotherMayMeet"),
     ]
     for number, (notes, expected) in enumerate(cases):
-        present = {name for name, phrase in phrases.items() if any(phrase in note for note in notes)}
-        assert present == expected | {"indicator"}, (number, notes)
-        assert len(notes) == len(set(notes))
+        kinds = [type(note).__name__ for note in notes]
+        assert sorted(kinds) == sorted(["IndicatorUsed", *expected.split()]), number
 
 
 @pytest.mark.parametrize("k", [1, 50])
@@ -386,8 +361,8 @@ def test_the_caution_tells_when_the_bound_is_the_lenient_one(k, steps, epsilon):
     found = JudgedCandidates(epsilon, ((epsilon, Verdict(ratios["bound"], True)),))
     lines = list_lines([rdrs_at(people, epsilon, sensitivity=float(steps))])
     risk = assessed(people, sensitivity=float(steps), measures=(Sum,))
-    notes = word_all(find_notes(risk, lines, preference=parse_preference("ratio:0.01"), found=found))
-    assert any(CAUTION in note for note in notes) == (ratios["exact"] < ratios["bound"])
+    notes = find_notes(risk, lines, preference=parse_preference("ratio:0.01"), found=found)
+    assert any(isinstance(note, IncautiousRatio) for note in notes) == (ratios["exact"] < ratios["bound"])
 
 
 @pytest.mark.parametrize("k", [1, 2, 7, 190])

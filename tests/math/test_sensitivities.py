@@ -22,10 +22,6 @@ def test_norms_are_those_of_each_row(drawn, norm):
     assert got == pytest.approx([length(row.values(), norm) for row in rows], rel=1e-13)
 
 
-def test_norms_of_nobody_who_moves_anything():
-    assert make_contributions([{}, {}], k=3).norms(1).tolist() == [0.0, 0.0]
-
-
 @given(sparse_rows(values=st.integers(-3, 3).map(float)), st.sampled_from([1, 2]), st.booleans(), st.data())
 def test_classes_are_those_of_people_counted_one_by_one(drawn, norm, keep_vectors, data):
     k, rows = drawn

@@ -14,7 +14,7 @@ from dosimeter.errors import QueryError
 from dosimeter.planning import PlanOptions, QueryPlan, plan_query
 from dosimeter.schema import Schema
 from tests.oracle import person_queries
-from tests.oracle.person_queries import shorten
+from tests.oracle.person_queries import Lists, draw_people, shorten
 
 REFUSED_BY_SIZE = (
     "too large to count exactly",
@@ -144,18 +144,23 @@ MEMBERS = [
     "pid NOT IN (SELECT pid FROM labs WHERE pid IS NOT NULL GROUP BY pid HAVING AVG(score) > 3)",
 ]
 PERSON_AGGREGATES = [
-    *map(shorten, person_queries.AGGREGATES), "COUNT(cost)", "COUNT(DISTINCT d)", "ARG_MAX(x, at)", "SUM(SQRT(cost))",
+    *person_queries.AGGREGATES, "COUNT(cost)", "COUNT(DISTINCT d)", "ARG_MAX(x, at)", "SUM(SQRT(cost))",
     "SUM(DATE_DIFF('day', d, at))", "DATE_DIFF('day', MIN(d), MAX(d))", "AVG(LENGTH(ward))",
 ]  # fmt: skip
-HAVINGS = ["COUNT(*) >= 2", "a > 1", "MAX(x) > 3 OR NOT BOOL_OR(sick)", "SUM(cost) > 5", "MIN(d) < DATE '2024-03-01'"]
+HAVINGS = [*person_queries.HAVINGS, "SUM(cost) > 5", "MIN(d) < DATE '2024-03-01'"]
 WINDOWS = [
-    *(shorten(each).replace("{p}", "PARTITION BY pid") for each in person_queries.WINDOWS),
+    *person_queries.WINDOWS,
     "LAG(cost, 2) OVER (PARTITION BY pid ORDER BY at DESC)",
     "LEAD(x) OVER (PARTITION BY pid ORDER BY cost)",
     "SUM(cost) OVER (PARTITION BY pid, ward ORDER BY at)",
     "DATE_DIFF('day', LAG(d) OVER (PARTITION BY pid ORDER BY d), d)",
     "CASE WHEN at - LAG(at) OVER (PARTITION BY pid ORDER BY at) < INTERVAL 30 DAY THEN 1 ELSE 0 END",
 ]
+
+
+LISTS = Lists(
+    _flat(CONDITIONS), MEMBERS, PERSON_AGGREGATES, HAVINGS, WINDOWS, [key for key in _flat(KEYS) if key != "d"]
+)
 
 
 def _plain_rows(chance: random.Random) -> Rows:
@@ -190,55 +195,15 @@ def _chosen(chance: random.Random) -> Rows:
     return Rows("visits", rows.numbers, conditions, rows.keys, rows.values, rows.units, frozenset({"member"}))
 
 
-def _inner_where(chance: random.Random) -> tuple[str, set[str]]:
-    kinds = chance.choice([[], [], [_flat(CONDITIONS)], [MEMBERS], [_flat(CONDITIONS), MEMBERS]])
-    parts = [f"({chance.choice(kind)})" for kind in kinds]
-    return (f" WHERE {' AND '.join(parts)}", {"member"} if MEMBERS in kinds else set()) if parts else ("", set())
+def _people(chance: random.Random) -> Rows:
+    source, keys, parts = draw_people(chance, LISTS)
+    numbers = ["a", "b", "a - b", "a * b", "GREATEST(a, b)", "SQRT(a)", "COALESCE(b, 1)", "a / 2", "IF(a > b, a, 0)"]
+    conditions = ["a > 1", "b <= 2 OR a IS NULL", "w = 'A'", "a = b", "b IS NULL", "w = 'A' AND a >= 0"]
+    text = f"({shorten(source)}) t"
+    return Rows(text, numbers, conditions, [*keys, "UPPER(w)", "a > 1"], ["a", "w"], ["pid"], frozenset(parts))
 
 
-def _grouped(chance: random.Random) -> Rows:
-    first, second = chance.sample(PERSON_AGGREGATES, 2)
-    key = chance.choice([None, None, *(key for key in _flat(KEYS) if key != "d")])
-    where, parts = _inner_where(chance)
-    having = chance.choice(["", "", *(f" HAVING {test}" for test in HAVINGS)])
-    keys, named = ("pid", "") if key is None else (f"pid, {key}", f", {key} AS k0")
-    joined, region = "visits", ""
-    if key is None and "visits" not in where and chance.random() < 0.3:
-        joined, region = "visits JOIN clinics USING (clinic_id)", ", MIN(region) AS r"
-        parts.add("public join")
-    source = (
-        f"(SELECT pid{named}{region}, MAX(ward) AS w, {first} AS a, {second} AS b FROM {joined}{where} GROUP BY "
-        f"{keys}{having}) t"
-    )
-    numbers = ["a", "b", "a - b", "GREATEST(a, b)", "SQRT(a)", "COALESCE(b, 1)", "a / 2", "IF(a > b, a, 0)"]
-    outer = ["w", "UPPER(w)", "a > 1", *(["k0"] if key else []), *(["r"] if region else [])]
-    conditions = ["a > 1", "b <= 2 OR a IS NULL", "w = 'A'", "a = b"]
-    made = {"group by unit", *parts, *({"having"} if having else ())}
-    return Rows(source, numbers, conditions, outer, ["a", "w"], ["pid"], frozenset(made))
-
-
-def _windowed(chance: random.Random) -> Rows:
-    first, second = chance.sample(WINDOWS, 2)
-    where, parts = _inner_where(chance)
-    inner = f"SELECT pid, ward AS w, sick, x, d, {first} AS a, {second} AS b FROM visits{where}"
-    draw = chance.random()
-    if draw < 0.2:
-        inner += " QUALIFY ROW_NUMBER() OVER (PARTITION BY pid ORDER BY d) <= 2"
-    elif draw < 0.3:
-        inner += " QUALIFY ROW_NUMBER() OVER (PARTITION BY pid ORDER BY at DESC) = 1"
-    elif draw < 0.5:
-        each = "SELECT pid, MAX(w) AS w, BOOL_OR(sick) AS sick, MAX(x) AS x, SUM(a) AS a, MAX(b) AS b"
-        inner = f"{each} FROM ({inner}) u GROUP BY pid"
-        parts.add("group by unit")
-    numbers = ["a", "b", "x", "a - b", "a * x", "LEAST(a, b)", "ABS(a - x)"]
-    conditions = ["a > 1", "a = b", "sick", "b IS NULL", "x > a", "w = 'A' AND a >= 0"]
-    made = frozenset({"window", *parts})
-    return Rows(
-        f"({inner}) t", numbers, conditions, ["w", "sick", "LEFT(w, 1)", "a > 1"], ["a", "w", "x"], ["pid"], made
-    )
-
-
-BY_PERSON = [_grouped, _grouped, _windowed, _windowed, _chosen, _private_join, _public_join, _plain_rows, _plain_rows]
+BY_PERSON = [_people, _people, _people, _people, _chosen, _private_join, _public_join, _plain_rows, _plain_rows]
 BY_ROW = [_plain_rows, _plain_rows, _public_join]
 
 

@@ -60,6 +60,22 @@ MEMBERS = [
 ]
 
 
+HAVINGS = ["COUNT(*) >= 2", "a > 1", "MAX(x) > 3 OR NOT BOOL_OR(sick)"]
+
+
+@dataclass(frozen=True)
+class Lists:
+    """What a question about people is made of."""
+
+    conditions: Sequence[str]
+    members: Sequence[str]
+    aggregates: Sequence[str]
+    havings: Sequence[str]
+    windows: Sequence[str]
+    keys: Sequence[str]
+
+
+PLAIN = Lists(CONDITIONS, MEMBERS, AGGREGATES, HAVINGS, WINDOWS, KEYS)
 LAST_WORDS = {
     "{t}": ", vid",
     "{latest}": "CASE WHEN d IS NOT NULL THEN ROW(d, -vid) END",
@@ -79,8 +95,7 @@ class PersonQuery:
 def draw_query(seed: int) -> PersonQuery:
     """Draw a query of one of the person stage's forms."""
     chance = random.Random(seed)
-    forms = [_grouped, _grouped, _windowed, _windowed, _chosen, _nested, _one_row, _joined]
-    text, groups = chance.choice(forms)(chance)
+    text, groups = chance.choice([_measured] * 6 + [_chosen, _joined])(chance)
     full = text
     for mark, last_word in LAST_WORDS.items():
         full = full.replace(mark, last_word)
@@ -92,14 +107,23 @@ def shorten(text: str) -> str:
     return text.replace("{t}", "").replace("{latest}", "d").replace("{earliest}", "d")
 
 
-def _where(chance: random.Random, *, members: bool = True) -> str:
-    kinds = chance.choice([[], [CONDITIONS], [MEMBERS], [CONDITIONS, MEMBERS]] if members else [[], [CONDITIONS]])
-    parts = [chance.choice(kind) for kind in kinds]
+def _where(chance: random.Random, lists: Lists, *, members: bool = True) -> str:
+    rows, people = lists.conditions, lists.members
+    kinds = chance.choice([[], [rows], [people], [rows, people]] if members else [[], [rows]])
+    parts = [f"({chance.choice(kind)})" for kind in kinds]
     return f" WHERE {' AND '.join(parts)}" if parts else ""
 
 
-def _measured(chance: random.Random, source: str, keys: Sequence[str]) -> tuple[str, int]:
-    """Measure what a subquery with columns a and b gives."""
+def draw_people(chance: random.Random, lists: Lists) -> tuple[str, list[str], set[str]]:
+    """Draw a subquery with columns a and b: its text, its columns to group by, and the forms that it is made of."""
+    form = chance.choice([_grouped, _grouped, _windowed, _windowed, _nested, _one_row])
+    source, keys, parts = form(chance, lists)
+    return source, keys, parts | ({"member"} if any(each in source for each in lists.members) else set())
+
+
+def _measured(chance: random.Random) -> tuple[str, int]:
+    """Measure what a subquery gives."""
+    source, keys, _ = draw_people(chance, PLAIN)
     asked = ", ".join(chance.sample(["COUNT(*)", "SUM(a)", "COUNT(b)", "SUM(b)", "COUNT(DISTINCT pid)"], 3))
     where = chance.choice(["", "", " WHERE a > 1", " WHERE b <= 2 OR a IS NULL"])
     group = chance.choice([*keys, None]) if keys else None
@@ -108,27 +132,26 @@ def _measured(chance: random.Random, source: str, keys: Sequence[str]) -> tuple[
     return f"SELECT {group} AS k, {asked} FROM ({source}) t{where} GROUP BY {group}", 1
 
 
-def _grouped(chance: random.Random) -> tuple[str, int]:
-    first, second = chance.sample(AGGREGATES, 2)
-    key = chance.choice([None, None, *KEYS])
-    having = chance.choice(
-        ["", "", " HAVING COUNT(*) >= 2", " HAVING a > 1", " HAVING MAX(x) > 3 OR NOT BOOL_OR(sick)"]
-    )
+def _grouped(chance: random.Random, lists: Lists) -> tuple[str, list[str], set[str]]:
+    first, second = chance.sample(lists.aggregates, 2)
+    key = chance.choice([None, None, *lists.keys])
+    having = chance.choice(["", "", *(f" HAVING {test}" for test in lists.havings)])
     keys = "pid" if key is None else f"pid, {key}"
     named = "" if key is None else f", {key} AS k0"
     joined = chance.choice(["visits", "visits", "visits JOIN clinics USING (clinic_id)"]) if key is None else "visits"
-    where = _where(chance, members=joined == "visits")
+    where = _where(chance, lists, members=joined == "visits")
     ward = chance.choice(["MAX(ward)", "ARG_MAX(ward, {latest})", "ARG_MIN(ward, {earliest})"])
     source = f"SELECT pid{named}, {ward} AS w, {first} AS a, {second} AS b FROM {joined}{where} GROUP BY {keys}{having}"
-    return _measured(chance, source, ["w"] if key is None else ["w", "k0"])
+    parts = {"group by unit", *(["having"] if having else []), *(["public join"] if joined != "visits" else [])}
+    return source, ["w"] if key is None else ["w", "k0"], parts
 
 
-def _windowed(chance: random.Random) -> tuple[str, int]:
-    first, second = (each.replace("{p}", "PARTITION BY pid") for each in chance.sample(WINDOWS, 2))
-    source = f"SELECT pid, ward AS w, sick, {first} AS a, {second} AS b FROM visits{_where(chance)}"
+def _windowed(chance: random.Random, lists: Lists) -> tuple[str, list[str], set[str]]:
+    first, second = (each.replace("{p}", "PARTITION BY pid") for each in chance.sample(lists.windows, 2))
+    source = f"SELECT pid, ward AS w, sick, {first} AS a, {second} AS b FROM visits{_where(chance, lists)}"
     if chance.random() < 0.3:
         source += " QUALIFY ROW_NUMBER() OVER (PARTITION BY pid ORDER BY d{t}) <= 2"
-    return _measured(chance, source, ["w", "sick"])
+    return source, ["w", "sick"], {"window"}
 
 
 def _chosen(chance: random.Random) -> tuple[str, int]:
@@ -140,24 +163,24 @@ def _chosen(chance: random.Random) -> tuple[str, int]:
     return f"SELECT {asked}, COUNT(*) FILTER (WHERE {chance.choice(MEMBERS)}) FROM visits WHERE {where}", 0
 
 
-def _nested(chance: random.Random) -> tuple[str, int]:
-    window = chance.choice(WINDOWS).replace("{p}", "PARTITION BY pid")
-    inner = f"SELECT pid, ward, x, {window} AS c FROM visits{_where(chance)}"
+def _nested(chance: random.Random, lists: Lists) -> tuple[str, list[str], set[str]]:
+    window = chance.choice(lists.windows).replace("{p}", "PARTITION BY pid")
+    inner = f"SELECT pid, ward, x, {window} AS c FROM visits{_where(chance, lists)}"
     outer = chance.choice(["SUM(c)", "MAX(c)", "COUNT(c)", "MIN(c)"])
     source = f"SELECT pid, MAX(ward) AS w, {outer} AS a, COUNT(*) AS b FROM ({inner}) u GROUP BY pid"
-    return _measured(chance, source, ["w"])
+    return source, ["w"], {"window", "group by unit"}
 
 
-def _one_row(chance: random.Random) -> tuple[str, int]:
+def _one_row(chance: random.Random, lists: Lists) -> tuple[str, list[str], set[str]]:
     inner = (
         "SELECT pid, ward AS w, x AS a, cost AS b, ROW_NUMBER() OVER (PARTITION BY pid ORDER BY d{t}) AS r FROM visits"
     )
     if chance.random() < 0.4:
         on, order = chance.choice([("pid", "d DESC NULLS LAST"), ("pid", "b"), ("pid, w", "w, d")])
         chosen = f"SELECT DISTINCT ON ({on}) pid, ward AS w, x AS a, cost AS b FROM visits ORDER BY pid, {order}{{t}}"
-        return _measured(chance, chosen, ["w"])
+        return chosen, ["w"], set()
     limit = chance.choice(["r = 1", "r <= 2", "r < 3"])
-    return _measured(chance, f"SELECT * FROM ({inner}) f WHERE {limit}", ["w"])
+    return f"SELECT * FROM ({inner}) f WHERE {limit}", ["w"], {"window"}
 
 
 JOINED = [
@@ -174,7 +197,7 @@ def _joined(chance: random.Random) -> tuple[str, int]:
     where = chance.choice(["", " WHERE p.n > 1", " WHERE v.x < 5 OR p.n IS NULL"])
     if chance.random() < 0.3:
         inner = f"SELECT v.pid, SUM(v.x - p.n) AS a, COUNT(p.n) AS b FROM {source}{where} GROUP BY v.pid"
-        return _measured(chance, inner, [])
+        return f"SELECT COUNT(*), SUM(a), SUM(b), COUNT(DISTINCT pid) FROM ({inner}) t", 0
     asked = "COUNT(*), SUM(p.n), SUM(v.x * p.n), COUNT(v.cost)"
     if chance.random() < 0.5:
         return f"SELECT v.ward, {asked} FROM {source}{where} GROUP BY v.ward", 1

@@ -50,20 +50,6 @@ class Term:
         return [value for row in rows if (value := self.value(row)) is not None]
 
 
-def snap(value: float | None) -> Fraction | None:
-    if value is None:
-        return None
-    if value < -1.5:
-        return Fraction(-3, 2)
-    if value > 2.25:
-        return Fraction(9, 4)
-    return math.floor(value / 0.05 + 0.5) * Fraction(1, 20)  # S8, in doubles
-
-
-def clamp(value: int | None, low: int, high: int) -> Fraction | None:
-    return None if value is None else Fraction(min(max(value, low), high))
-
-
 def lift(function: Callable[..., Any], *parts: Value) -> Value:
     """A function that gives NULL when an argument is NULL."""
 
@@ -74,9 +60,27 @@ def lift(function: Callable[..., Any], *parts: Value) -> Value:
     return apply
 
 
-X = Term("x", lambda row: clamp(row["x"], -3, 5), Fraction(-3), Fraction(5))
-Y = Term("y", lambda row: clamp(row["y"], 2, 7), Fraction(2), Fraction(7))
-PAY = Term("n0", lambda row: snap(row["n0"]), Fraction(-3, 2), Fraction(9, 4))
+def read(column: str) -> Value:
+    return lambda row: row[column]
+
+
+def clamp(sql: str, value: Value, low: int, high: int) -> Term:
+    """Return a column of whole numbers, clamped to its bounds (C5)."""
+    return Term(sql, lift(lambda x: Fraction(min(max(x, low), high)), value), Fraction(low), Fraction(high))
+
+
+def snap(sql: str, value: Value, low: Fraction, high: Fraction, step: Fraction) -> Term:
+    """Return a column of decimals, clamped and put on its grid (S8, in doubles)."""
+
+    def put_on_grid(x: float) -> Fraction:
+        return low if x < low else high if x > high else math.floor(x / float(step) + 0.5) * step
+
+    return Term(sql, lift(put_on_grid, value), low, high)
+
+
+X = clamp("x", read("x"), -3, 5)
+Y = clamp("y", read("y"), 2, 7)
+PAY = snap("n0", read("n0"), Fraction(-3, 2), Fraction(9, 4), Fraction(1, 20))
 
 
 @dataclass(frozen=True)
@@ -113,10 +117,6 @@ def compare(column: str, operator: str, constant: Any, text: str) -> Condition:
     return Condition(
         f"{column} {operator} {text}", lift(lambda a: operations[operator](a, constant), lambda row: row[column])
     )
-
-
-def read(column: str) -> Value:
-    return lambda row: row[column]
 
 
 AT_LEAST_3 = Condition("y >= 3", lift(lambda y: y >= 3, read("y")))
@@ -400,7 +400,7 @@ KINDS = (*draw_kinds(PlanOptions()), *CHOSEN)
 class Grouping:
     sql: str
     value: Value
-    declared: tuple[Any, ...]
+    declared: tuple[Any, ...] = ()
 
 
 GROUPINGS = (
@@ -421,20 +421,27 @@ GROUPINGS = (
 
 @dataclass(frozen=True)
 class Query:
-    """A query: its SQL, and its meaning. ``m``: how many rows of an individual count; None: everybody is a row."""
+    """A query: its SQL, and its meaning. ``m``: how many rows of an individual count; None: everybody is a row.
+
+    ``source``: what stands in FROM, whose rows are given joined already. ``unit``: the column of individuals.
+    """
 
     aggregates: tuple[Aggregate, ...]
     where: Condition | None
     groups: tuple[Grouping, ...]
     options: PlanOptions = field(default_factory=PlanOptions)
     m: int | None = None
+    source: str = "visits"
+    unit: str = "unit"
 
     @property
     def sql(self) -> str:
         items = [*(group.sql for group in self.groups), *(aggregate.sql for aggregate in self.aggregates)]
         where = f" WHERE {self.where.sql}" if self.where is not None else ""
+        if not self.aggregates:
+            return f"SELECT DISTINCT {', '.join(items)} FROM {self.source}{where}"
         by = f" GROUP BY {', '.join(group.sql for group in self.groups)}" if self.groups else ""
-        return f"SELECT {', '.join(items)} FROM visits{where}{by}"
+        return f"SELECT {', '.join(items)} FROM {self.source}{where}{by}"
 
     @property
     def parts(self) -> list[Part]:
@@ -470,14 +477,16 @@ class Query:
             return [1.0] * len(deltas), float(self.options.sensitivity or deltas[0])
         return [1.0 / delta for delta in deltas], float(len(deltas)) if norm == 1 else math.sqrt(len(deltas))
 
-    def leave_out(self, rows: Sequence[Row], norm: Norm) -> dict[Any, Vector]:
+    def leave_out(
+        self, rows: Sequence[Row], norm: Norm, keys: Sequence[tuple[Any, ...]] | None = None
+    ) -> dict[Any, Vector]:
         """Return everybody's contribution (N1), by really leaving out their rows, of those that count.
 
         Who has one row has its place for a name.
         """
-        keys = self.keys(rows)
+        keys = self.keys(rows) if keys is None else keys
         weights, _ = self.weigh(norm)
-        names = [at if self.m is None else row["unit"] for at, row in enumerate(rows)]
+        names = [at if self.m is None else row[self.unit] for at, row in enumerate(rows)]
         whole, found = self.measure(rows, keys), {}
         for who in dict.fromkeys(names):
             left = self.measure([row for name, row in zip(names, rows, strict=True) if name != who], keys)

@@ -94,16 +94,6 @@ def test_closed_form_is_deletion(rows: list[Row], query: Query) -> None:
     check(rows, query)
 
 
-@pytest.mark.long
-@settings(
-    max_examples=3000, derandomize=False, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
-)
-@given(rows=TABLES, query=queries())
-def test_closed_form_is_deletion_at_length(rows: list[Row], query: Query) -> None:
-    note(query.sql)
-    check(rows, query)
-
-
 # ---------------------------------------------------------------- cases worth naming
 
 

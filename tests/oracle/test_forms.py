@@ -12,10 +12,9 @@ from typing import Any
 
 import pytest
 
-from dosimeter import Dataset
 from dosimeter.influence import measure_exactly
 from dosimeter.options import LookOptions
-from tests.oracle.form_queries import FormQuery, draw_queries
+from tests.oracle.form_queries import draw_queries
 from tests.oracle.leaving_out import check_deletion
 from tests.oracle.people_tables import draw_tables
 
@@ -31,15 +30,8 @@ FORMS = {
 }  # fmt: skip
 
 
-def check_query(whole: Dataset, without: list[Dataset], query: FormQuery, mechanism: Any) -> float:
-    """Compare the closed form with the deletions; return the largest distance, as a share of Δ."""
-    risk = whole.assess_plan(query.plan, LookOptions(mechanism=mechanism))
-    assert risk.measured() == measure_exactly(risk.plan, whole.tables, None), "what everybody adds is the answer"
-    return check_deletion(risk, without)
-
-
 def check_table(seed: int, each: int = EACH) -> Counter[str]:
-    """Ask a table's queries; return how often each form was asked, and how often somebody reached its Δ."""
+    """Compare closed forms with deletions; return how often each form was asked, and how often Δ was reached."""
     tables = draw_tables(seed, odd=True, rows_each=(None, 1, 2, 3, 5))
     seen: Counter[str] = Counter()
     with ExitStack() as opened:
@@ -47,7 +39,10 @@ def check_table(seed: int, each: int = EACH) -> Counter[str]:
         without = [opened.enter_context(less.open()) for less in tables.delete_each()]
         for at, query in enumerate(draw_queries(seed, tables.schema, each)):
             try:
-                share = check_query(whole, without, query, MECHANISMS[at % 2])
+                risk = whole.assess_plan(query.plan, LookOptions(mechanism=MECHANISMS[at % 2]))
+                exact = measure_exactly(risk.plan, whole.tables, None)
+                assert risk.measured() == exact, "what everybody adds is the answer"
+                share = check_deletion(risk, without)
             except Exception as error:
                 error.add_note(f"table {seed}: {query.sql}")
                 raise

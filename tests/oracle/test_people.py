@@ -27,7 +27,10 @@ def open_numbered(rows: Sequence[Row]) -> Dataset:
     return Dataset.open(table, schema={"table": "visits", "individuals": SLOTS, "columns": NUMBERED})
 
 
-def check_listing(rows: Sequence[Row], query: Query) -> None:
+@settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@given(rows=TABLES, query=queries())
+def test_everybody_is_listed_once_with_their_own_sensitivity(rows: list[Row], query: Query) -> None:
+    note(query.sql)
     left = query.leave_out(rows, 1)
     expected = {at: size_of(left[at], 1) for at, row in enumerate(rows) if query.matches(row)}
     options = query.options
@@ -47,21 +50,6 @@ def check_listing(rows: Sequence[Row], query: Query) -> None:
     assert unmoved == [person.sensitivity == 0.0 for person in single]
     assert sum(person.people for person in together) == len(expected)
     assert first == single[:3]
-
-
-@settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
-@given(rows=TABLES, query=queries())
-def test_everybody_is_listed_once_with_their_own_sensitivity(rows: list[Row], query: Query) -> None:
-    note(query.sql)
-    check_listing(rows, query)
-
-
-@pytest.mark.long
-@settings(max_examples=3000, derandomize=False, suppress_health_check=list(HealthCheck))
-@given(rows=TABLES, query=queries())
-def test_everybody_is_listed_once_at_length(rows: list[Row], query: Query) -> None:
-    note(query.sql)
-    check_listing(rows, query)
 
 
 # ---------------------------------------------------------------- groups that nobody declared

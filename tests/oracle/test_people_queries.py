@@ -73,6 +73,28 @@ def test_joined_tables_too(source: str, kind: str, table: int, query: int, mecha
     check_left(draw_tables(table, odd=True), asked, mechanism)
 
 
+NESTED = [
+    "WITH d AS (SELECT x * 2 - 1 AS y, ward FROM visits WHERE vid > 0) SELECT ward, SUM(y) FROM d GROUP BY ward",
+    "SELECT w, COUNT(*) FROM (SELECT ward AS w, x AS y FROM (SELECT * FROM visits WHERE x > 1) a) b WHERE y < 6 "
+    "GROUP BY w",
+    "WITH d AS (SELECT region, beds, pid FROM visits JOIN clinics USING (clinic_id)) "
+    "SELECT region, SUM(LEAST(beds, 9)), COUNT(DISTINCT pid) FROM d GROUP BY region",
+    "SELECT clinics.region, SUM(d.y) FROM (SELECT x AS y, clinic_id FROM visits WHERE ward = 'A') d "
+    "LEFT JOIN clinics ON d.clinic_id = clinics.clinic_id GROUP BY clinics.region",
+    "WITH visits AS (SELECT * FROM visits WHERE ward = 'A') SELECT COUNT(*), SUM(score) FROM visits "
+    "JOIN labs USING (pid)",
+]
+
+
+@pytest.mark.parametrize("sql", NESTED)
+@given(table=SEEDS)
+@settings(max_examples=EXAMPLES // 3)
+def test_nested_queries_too(sql: str, table: int) -> None:
+    asked = PersonQuery(sql, sql, sql.count("GROUP BY"))
+    check_exact(draw_tables(table), asked)
+    check_left(draw_tables(table, odd=True), asked, "laplace")
+
+
 @given(table=SEEDS, query=SEEDS)
 @settings(max_examples=EXAMPLES // 3)
 def test_filters_and_by_are_about_the_tables_own_columns(table: int, query: int) -> None:
