@@ -18,6 +18,7 @@ from dosimeter.postprocess import answers
 from dosimeter.postprocess.about import NOT_COMPUTED
 from dosimeter.sql import EmbeddedError, Type, Values, embedded, run_embedded
 from tests.corpus.tables import find_schema
+from tests.known import known
 from tests.unit.release_stays import ROWS, account_of
 
 SCHEMA = find_schema("people")
@@ -134,12 +135,9 @@ def test_numbers_that_fail_after_all_give_the_grouped_table(
     monkeypatch.setattr(answers, "run_embedded", failing)
     answer = stays.release(sql, ledger=ledger, epsilon=5.0, policy="budget:10")
     entry = account_of(ledger).entries[0]
-    assert answer.answer is not None
-    assert list(answer.answer[0]) == [plan.groups[0].name, "COUNT(*)"]
-    assert entry.about is not None
-    assert entry.about[-1] == NOT_COMPUTED
-    assert answer.errors is not None
-    assert all(row == {"COUNT(*)": answer.error_95[0]} for row in answer.errors)  # type: ignore[index]
+    assert list(known(answer.answer)[0]) == [plan.groups[0].name, "COUNT(*)"]
+    assert known(entry.about)[-1] == NOT_COMPUTED
+    assert all(row == {"COUNT(*)": answer.error_95[0]} for row in known(answer.errors))  # type: ignore[index]
 
 
 BEYOND = "(CAST(COUNT(*) AS BIGINT) * 9223372036854775807 * 9223372036854775807)"
@@ -159,8 +157,7 @@ def test_a_condition_divides_as_1_where_it_is_sure(stays: Dataset, ledger: Ledge
     quotients = "SUM(nights) / (COUNT(*) > -900) AS r, SUM(nights) / (COUNT(*) > 30) AS q"
     sql = f"SELECT SUM(nights) AS s, {quotients} FROM stays"
     answer = stays.release(sql, ledger=ledger, epsilon=50.0, policy="budget:100")
-    assert answer.answer is not None
-    (row,) = answer.answer
+    (row,) = known(answer.answer)
     assert row["r"] == row["s"]
     assert row["q"] is None  # whether there are more than 30 of 30 is not known
 
@@ -183,8 +180,7 @@ def test_numbers_that_nobody_foresaw_are_handed_out_as_they_are(
     monkeypatch.setattr("dosimeter.release.run.assemble_answer", failing)  # the rehearsal has its own
     answer = stays.release("SELECT COUNT(*) + 1 AS n FROM stays", ledger=ledger, epsilon=50.0, policy="budget:100")
     entry = account_of(ledger).entries[0]
-    assert entry.measured is not None
-    assert [dict(row) for row in answer.answer or ()] == [{"COUNT(*)": int(entry.measured[0][0])}]
+    assert [dict(row) for row in answer.answer or ()] == [{"COUNT(*)": int(known(entry.measured)[0][0])}]
     assert (answer.errors, answer.about[-1]) == (None, NOT_COMPUTED)
 
 
