@@ -226,11 +226,6 @@ def test_what_belongs_to_the_project_is_not_ignored() -> None:
     assert is_ignored("out/bench/x.parquet")
 
 
-def test_the_three_ways_to_release_are_in_the_guides() -> None:
-    told = "\n".join(page.read_text(encoding="utf-8") for page in RUN)
-    assert all(option in told for option in ("--epsilon", "--svt", "--variance", "--prefer", "--policy", "--dry-run"))
-
-
 @pytest.mark.parametrize(
     ("shown", "printed", "expected"),
     [
@@ -382,15 +377,6 @@ def test_the_readme_names_every_engine() -> None:
     from dosimeter.engines.opening import ENGINES
 
     assert all(engine in README.lower() for engine in ENGINES)
-
-
-def test_the_readme_tells_whether_individuals_may_have_several_rows() -> None:
-    from dosimeter.schema.toml import parse_schema
-
-    text = (PACKAGE / "data" / "clinic.toml").read_text(encoding="utf-8")
-    several = parse_schema(text.replace('unit = "row"', 'unit = "patient_id"\nmax_rows_per_unit = 3\nrow_key = "name"'))
-    assert several.max_rows_per_unit == 3
-    assert "docs/guide/individuals.md" in README
 
 
 def test_an_averages_most_exposed_are_those_whom_the_guide_names() -> None:

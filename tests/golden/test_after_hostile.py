@@ -122,24 +122,6 @@ def test_threads_do_not_see_each_others_tables() -> None:
     assert found == {number: 3 * number for number in range(20)}
 
 
-def test_numbers_that_fail_after_all_give_the_grouped_table(
-    stays: Dataset, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Should the embedded engine fail on the noisy numbers, the numbers themselves are the answer, with a sentence."""
-    sql = "SELECT ward, COUNT(*) * 2 AS twice FROM stays GROUP BY ward"
-
-    def failing(*given: Any, **named: Any) -> Any:
-        raise EmbeddedError("out of range")
-
-    plan = stays.plan(sql)
-    monkeypatch.setattr(answers, "run_embedded", failing)
-    answer = stays.release(sql, ledger=ledger, epsilon=5.0, policy="budget:10")
-    entry = account_of(ledger).entries[0]
-    assert list(known(answer.answer)[0]) == [plan.groups[0].name, "COUNT(*)"]
-    assert known(entry.about)[-1] == NOT_COMPUTED
-    assert all(row == {"COUNT(*)": answer.error_95[0]} for row in known(answer.errors))  # type: ignore[index]
-
-
 BEYOND = "(CAST(COUNT(*) AS BIGINT) * 9223372036854775807 * 9223372036854775807)"
 
 

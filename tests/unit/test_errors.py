@@ -334,17 +334,6 @@ def test_the_largest_error_never_shrinks_as_epsilon_falls(sql: str, mechanism: A
             )
 
 
-def test_a_group_that_is_lost_keeps_its_last_error() -> None:
-    """Without it the largest error of the flights fell as ε did: from the smallest carrier's to the next one's."""
-    with open_flights(HARD) as flights:
-        risk = flights.risk(QUERIES[0])
-        told = [
-            list_told(risk, line.epsilon)[0] for line in sorted(risk.list_candidates(), key=lambda line: -line.epsilon)
-        ]
-        assert any(max(after) < max(before) for before, after in itertools.pairwise(told) if after)
-        assert len({line.accuracy[0].too_few for line in risk.list_candidates()}) > 3
-
-
 @pytest.mark.parametrize("most", [200, 400, 500])
 def test_a_preference_over_errors_is_not_met_again_below(most: int) -> None:
     with open_flights(HARD) as flights:

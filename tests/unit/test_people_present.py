@@ -39,6 +39,14 @@ def open_people(individuals: int) -> Dataset:
     return Dataset.open(pa.table(COLUMNS), schema=declare_people(individuals))
 
 
+def open_visits() -> Dataset:
+    """Ten people of 25 declared, with a visit in each of the four wards."""
+    visits = pa.table({"who": [f"p{at // 4}" for at in range(40)], "id": list(range(40)), **COLUMNS})
+    schema = declare_people(25, unit="who", max_rows_per_unit=4, row_key="id")
+    schema["columns"] |= {"who": plain("text"), "id": whole(0, 100)}
+    return Dataset.open(visits, schema=schema)
+
+
 @pytest.mark.parametrize("query", QUERIES)
 @pytest.mark.parametrize(
     "options",
@@ -75,12 +83,7 @@ def test_who_is_touched() -> None:
         assert dataset.risk("SELECT COUNT(*) FROM people WHERE age > 900").matched == 0
         assert dataset.risk("SELECT SUM(age) FROM people WHERE age < 1").matched == 1  # moves nothing, and is in it
         assert dataset.risk("SELECT COUNT(*) FROM people").matched == 40
-    visits = pa.table(
-        {"who": [f"p{at // 4}" for at in range(40)], "id": list(range(40)), **COLUMNS}  # each in all four wards
-    )
-    schema = declare_people(25, unit="who", max_rows_per_unit=4, row_key="id")
-    schema["columns"] |= {"who": plain("text"), "id": whole(0, 100)}
-    with Dataset.open(visits, schema=schema) as dataset:
+    with open_visits() as dataset:
         grouped = dataset.risk("SELECT ward, COUNT(*) FROM people WHERE age >= 20 GROUP BY ward")
         assert (grouped.n, grouped.present, grouped.matched) == (25, 10, 5)
         assert dataset.risk("SELECT COUNT(*) FROM people WHERE ward = 'elsewhere'").matched == 10
@@ -101,10 +104,7 @@ def test_several_selects_touch_whom_any_of_them_touches() -> None:
 @pytest.mark.parametrize("most", [1000, 0], ids=["side by side", "as texts"])
 def test_several_selects_touch_whom_any_of_them_touches_by_unit(most: int) -> None:
     """Units p0 … p9 have ages 4i … 4i + 3, one in each ward; whoever has zeros everywhere may be in or out."""
-    visits = pa.table({"who": [f"p{at // 4}" for at in range(40)], "id": list(range(40)), **COLUMNS})
-    schema = declare_people(25, unit="who", max_rows_per_unit=4, row_key="id")
-    schema["columns"] |= {"who": plain("text"), "id": whole(0, 100)}
-    with patch.object(joint_queries, "MOST_COLUMNS", most), Dataset.open(visits, schema=schema) as dataset:
+    with patch.object(joint_queries, "MOST_COLUMNS", most), open_visits() as dataset:
         assert dataset.risk(UNION).matched == 5  # p0, p1, p2, and p7 and p8, who have ages 30 … 33
         nothing = "SELECT SUM(age) FROM people WHERE age < 1 UNION ALL SELECT COUNT(*) FROM people WHERE age > 90"
         assert dataset.risk(nothing).matched == 1  # p0 moves nothing, and is in it

@@ -17,7 +17,7 @@ from dosimeter.engines.engine import ReadOptions
 from dosimeter.influence.contributions import Contributions
 from dosimeter.influence.measured_rows import count_individuals
 from dosimeter.influence.rows.row_profile import measure_answer, measure_profile
-from dosimeter.influence.rows.row_queries import INSIDE, PEOPLE, count_query, people_query, profile_query
+from dosimeter.influence.rows.row_queries import PEOPLE, count_query, people_query
 from dosimeter.mechanisms.mechanism import Norm
 from dosimeter.planning import PlanOptions, plan_query
 from dosimeter.planning.query_plan import QueryPlan
@@ -183,15 +183,6 @@ def test_people_are_looked_up(engine: DuckDBEngine, table: pa.Table) -> None:
     assert len(found) == 3
     assert all(row[PEOPLE] == expected[(row["age"], row["group"])] for row in found)
     assert [row[PEOPLE] for row in found] == sorted(expected.values(), reverse=True)[:3]
-
-
-def test_the_where_is_pushed_down_only_without_attributes() -> None:
-    plan = plan_query("SELECT MEDIAN(pay) FROM people WHERE age = 3", SCHEMA)
-    relation = exp.to_table("t")
-    assert profile_query(plan, relation).find(exp.Where) is not None
-    everybody = profile_query(plan, relation, {})
-    assert everybody.find(exp.Where) is None
-    assert INSIDE in everybody.named_selects
 
 
 def test_zero_and_minus_zero_are_one_observed_group() -> None:

@@ -149,7 +149,6 @@ APART: dict[str, Table] = {
     "a few namesakes": {"id": list(range(300)), "name": [f"Kim {at % 290}" for at in range(300)]},
     "clinics": {"clinic_id": [at % 7 for at in range(300)], "x": list(range(300))},
     "regions": {"region_name": [f"r{at % 22}" for at in range(300)]},
-    "airports": {"dest": [f"d{at % 105}" for at in range(20_000)]},  # 190 rows to a value
     "first names": {"first_name": [f"n{at % 120}" for at in range(300)]},
     "citizens": {"citizen": ["US", "Non-US"] * 150},
     "children": {"child618": [at % 9 for at in range(300)]},
