@@ -15,7 +15,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from dosimeter import Choice, Dataset, Ledger, Risk, Schema
+from dosimeter import Choice, Dataset, Ledger, Risk
 from dosimeter.errors import PreferenceError
 from dosimeter.schema.facts import ColumnType
 from tests.schemas import category, declare, plain, whole
@@ -96,14 +96,6 @@ def test_a_table_over_numpy_memory_is_measured_as_it_was_opened(kind: str, tmp_p
             array[:] = 7
         assert dataset.release("SELECT SUM(age) AS s FROM t WHERE age >= 0", **options).answer == [{"s": 49_500}]
         assert dataset.release("SELECT COUNT(*) AS n FROM t WHERE age <> 7", **options).answer == [{"n": 990}]
-
-
-def test_schema_from_a_file_and_from_a_value(tmp_path: Path, clinic: Path) -> None:
-    with Dataset.open(str(clinic), schema=str(clinic.with_suffix(".toml"))) as dataset:
-        schema = dataset.schema
-    assert isinstance(schema, Schema)
-    with Dataset.open(clinic, schema=schema) as again:
-        assert (again.schema, again.n) == (schema, 4000)
 
 
 # ---------------------------------------------------------------- drafting, once per column

@@ -160,7 +160,6 @@ def test_values_show_themselves_in_a_notebook_offline(ledger: Ledger) -> None:
             "answer": answer._repr_html_(),
             "denied": denied._repr_html_(),
             "schema": clinic.schema._repr_html_(),
-            "risk": str(clinic.risk(SMOKERS)._repr_mimebundle_()),
         }
     assert f"ε = {choice.epsilon:g}" in shown["choice"]
     assert shown["choice"].count("<tr>") == 1 + len(choice.candidates)
