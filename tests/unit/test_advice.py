@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
-from importlib import resources
+from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
@@ -26,13 +27,8 @@ DISTRICTS = "SELECT district, diagnosis, COUNT(*) AS patients FROM clinic GROUP 
 
 
 @pytest.fixture(scope="module")
-def clinic() -> Any:
-    data = resources.files("dosimeter") / "data"
-    with (
-        resources.as_file(data / "clinic.csv") as table,
-        resources.as_file(data / "clinic.toml") as schema,
-        Dataset.open(table, schema=schema) as dataset,
-    ):
+def clinic(clinic: Path) -> Iterator[Dataset]:
+    with Dataset.open(clinic, schema=clinic.with_suffix(".toml")) as dataset:
         yield dataset
 
 
@@ -51,8 +47,7 @@ def test_the_finest_question_on_the_island(clinic: Dataset) -> None:
     assert (choice.epsilon, choice.decides) == (10.0, False)
     assert {line.satisfied for line in choice.candidates} == {True}
     told = " ".join(choice.words)
-    assert "decides nothing" in told
-    assert "a suspicion of 1 % becomes 99.55 %" in told
+    assert "1 % becomes 99.55 %" in told
     plain = clinic.risk(COUNT).find("ratio:0.95")
     by_cell = clinic.risk(ISLAND, indicator="cell").find("ratio:0.95")
     assert plain.decides
@@ -68,7 +63,6 @@ def test_a_question_about_nobody(clinic: Dataset) -> None:
     found = clinic.risk(sql).find("ratio:0.95")
     assert not found.decides
     assert pick(found, people.Cautious).epsilon == 0.5
-    assert any(word.startswith("Nobody is in this query") for word in found.words)
 
 
 @pytest.mark.parametrize("mechanism", ["laplace", "gaussian"])
@@ -147,18 +141,14 @@ def test_ranks_are_off_by_rows(clinic: Dataset) -> None:
 
 def test_a_rank_meets_no_preset_and_it_is_said_why(clinic: Dataset) -> None:
     """Whatever ε is: its error is in rows. Beside a COUNT the preset is about the COUNT."""
-    why = "An error in rows is neither an error in the number's own units nor a relative error"
-    for preset in (*PRESETS, "error:1e9"):
-        choice = clinic.risk("SELECT MEDIAN(age) FROM clinic").find(preset)
-        assert choice.epsilon is None
-        assert [note for note in choice.notes if note.startswith(why)]
-        assert not [note for note in choice.notes if "candidate may meet" in note]
-    both = clinic.risk("SELECT MEDIAN(age), COUNT(*) FROM clinic").find("balanced")
-    assert both.epsilon is not None
-    advised = clinic.risk("SELECT MEDIAN(age) FROM clinic").find("advantage:0.25")
-    assert advised.epsilon is not None
-    for choice in (both, advised):
-        assert not [note for note in choice.notes if note.startswith(why)]
+    asked = {"MEDIAN(age)": (*PRESETS, "error:1e9", "advantage:0.25"), "MEDIAN(age), COUNT(*)": ("balanced",)}
+    for select, preferences in asked.items():
+        for preference in preferences:
+            choice = clinic.risk(f"SELECT {select} FROM clinic").find(preference)
+            met = preference.startswith("advantage") or "COUNT" in select
+            assert (choice.epsilon is not None) is met
+            assert any(note.startswith("An error in rows is") for note in choice.notes) is not met
+            assert met or not any("candidate may meet" in note for note in choice.notes)
 
 
 def test_no_rank_is_off_by_more_rows_than_can_count() -> None:

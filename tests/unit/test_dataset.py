@@ -16,7 +16,6 @@ import pyarrow as pa
 import pytest
 
 from dosimeter import Choice, Dataset, Ledger, Risk
-from dosimeter.errors import PreferenceError
 from dosimeter.schema.facts import ColumnType
 from tests.schemas import category, declare, plain, whole
 
@@ -195,11 +194,8 @@ def test_find_with_a_function() -> None:
     with Dataset.open(make_arrow()) as dataset:
         risk = dataset.risk("SELECT COUNT(*) FROM data WHERE ward = 'east'")
         assert risk.find(share_of_the_many, threshold=0.9).epsilon == risk.find("ratio:0.9").epsilon == 0.1
-        assert risk.find(lambda values, counts: bool(values.max() < 1.2 * values.min())).epsilon == 0.1
         assert risk.find("ratio:0.9", candidates=[0.05]).epsilon == 0.05
         assert risk.find("ratio:0.9", available=lambda epsilons: [e for e in epsilons if e < 0.05]).epsilon == 0.04
-        with pytest.raises(PreferenceError, match="threshold"):
-            risk.find(share_of_the_many)
 
 
 def test_what_stands_beside_the_indicator() -> None:

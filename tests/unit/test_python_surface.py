@@ -127,8 +127,6 @@ def test_options_are_checked_as_on_the_command_line(tmp_path: Path, ledger: Ledg
         act = getattr(clinic, method)
         with pytest.raises(TypeError, match=r"unexpected keyword argument 'epsilom'"):
             act(SMOKERS, ledger=ledger, epsilom=1.0)
-        with pytest.raises(OptionError, match="exactly one way"):
-            act(SMOKERS, ledger=ledger, epsilon=1.0, prefer="ratio:0.9", policy="paper")
         with pytest.raises(OptionError, match="open Ledger"):
             act(SMOKERS, ledger=str(tmp_path), epsilon=1.0, policy="paper")
         assert ledger.account("clinic") is None
