@@ -239,8 +239,6 @@ def test_many_columns_are_drafted_in_few_queries(monkeypatch: pytest.MonkeyPatch
         monkeypatch.setattr(engine, "fetch", count)
         written = write_draft(engine)
     assert len(written.schema.columns) == 200
-    assert written.schema.columns["c3"].values == ("a", "b", "v3")
-    assert written.schema.columns["n1"].bounds == (Decimal("0.25"), Decimal("2.25"))
     assert len(asked) <= 30
     assert max(asked) <= 25 * 25
 
