@@ -139,10 +139,6 @@ GROWING = {
         WHERE + f"vid IN ({', '.join(['cost+1'] * 8_000)})",
         "A list has 8,000 terms that are no plain",
     ),
-    "a list of columns": (
-        f"SELECT COUNT(*) FROM (SELECT pid FROM v GROUP BY pid, cost HAVING cost IN ({', '.join(['cost'] * 1_001)}))",
-        "A list has 1,001 terms",
-    ),
     "a list of numbers": (
         f"SELECT COUNT(*) FROM (SELECT pid FROM v GROUP BY pid HAVING MAX(cost) IN ({str(list(range(9_000)))[1:-1]}))",
         None,

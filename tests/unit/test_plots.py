@@ -58,8 +58,7 @@ def adult_like() -> list[Candidate]:
 
 def find_labels(chart: Chart) -> list[str]:
     """The texts above points, from left to right."""
-    found = [mark for mark in chart.marks if isinstance(mark, Label)]
-    return [label.text for label in sorted(found, key=lambda label: label.x)]
+    return [text for _, text in sorted((mark.x, mark.text) for mark in chart.marks if isinstance(mark, Label))]
 
 
 def find_rules(chart: Chart) -> dict[Look, Rule]:
@@ -239,13 +238,9 @@ def test_labels_of_the_histogram_do_not_meet() -> None:
 # ---------------------------------------------------------------- SVG for the web
 
 
-def read_svg(markup: str) -> ET.Element:
-    return ET.fromstring(markup)
-
-
 def test_svg_has_a_bar_per_bin_drawn_to_scale() -> None:
     chart = histogram_chart(RDRs(0.5, np.array([2.0, 3.0]), np.array([30, 10]), 3.0), log_counts=False)
-    picture = read_svg(write_svg(chart, "how <many>"))
+    picture = ET.fromstring(write_svg(chart, "how <many>"))
     assert (picture.get("role"), picture.get("aria-label")) == ("img", "how <many>")
     first, second = (each for each in picture.iter("rect") if "bar" in each.get("class", ""))
     assert float(first.get("height", "0")) == pytest.approx(3 * float(second.get("height", "0")), abs=0.2)
@@ -258,7 +253,7 @@ def test_svg_has_a_bar_per_bin_drawn_to_scale() -> None:
 
 def test_svg_of_a_staircase_has_one_line_and_its_budget() -> None:
     chart = staircase_chart([Step(1, "<b>", 0.5), Step(2, "c", 1.0)], budget=2.0)
-    picture = read_svg(write_svg(chart, "spent"))
+    picture = ET.fromstring(write_svg(chart, "spent"))
     (path,) = picture.iter("path")
     heights = [float(pair.split(",")[1]) for pair in path.get("d", "").lstrip("M").split("L")]
     assert heights[0] == chart.height
@@ -270,7 +265,7 @@ def test_svg_of_a_staircase_has_one_line_and_its_budget() -> None:
 
 def test_each_row_of_ranges_has_its_own_bar(adult_like: list[Candidate]) -> None:
     chart = range_chart(adult_like)
-    rows = [read_svg(row) for row in write_rows(chart)]
+    rows = [ET.fromstring(row) for row in write_rows(chart)]
     for row, bar in zip(rows, chart.bars, strict=True):
         (drawn,) = row.iter("rect")
         assert drawn.get("class") == f"bar {bar.look}"
@@ -278,7 +273,7 @@ def test_each_row_of_ranges_has_its_own_bar(adult_like: list[Candidate]) -> None
         assert left == pytest.approx(3 + 94 * chart.x.position(bar.x), abs=0.01)
         assert left + width == pytest.approx(3 + 94 * chart.x.position(bar.x2), abs=0.31)  # never thinner than 0.3
         assert row.get("aria-hidden") is None
-    numbers = [text.text for text in read_svg(write_axis(chart.x)).iter("text")]
+    numbers = [text.text for text in ET.fromstring(write_axis(chart.x)).iter("text")]
     assert set(numbers) <= set(chart.x.labels)
     assert len(numbers) >= 3
 
