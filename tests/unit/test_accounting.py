@@ -129,6 +129,11 @@ def test_thirteen_answers_are_the_most_there_can_be() -> None:
     assert (answers, reading.epsilon) == (13, Decimal("15.555"))
 
 
+def test_the_largest_candidate_is_answered_once() -> None:
+    reading = read_odometer([Charge(exact_decimal(max(CANDIDATES)))], 0)
+    assert left_after(PAPER, reading) == ()
+
+
 # ---------------------------------------------------------------- a budget
 
 

@@ -65,6 +65,8 @@ def test_all_of_them_are_named_and_the_rest_is_used(tmp_path: Path, ledger: Ledg
     (remark,) = written.remarks
     assert [name for name in UNREAD if f"{name} (" not in remark] == []
     assert SECRET not in written.text
+    stay = pa.table({"x": [1], "stay": pa.array([timedelta(1)], pa.duration("us"))})  # no file has intervals
+    assert open_duckdb(stay).unread_columns() == {"stay": "INTERVAL"}
 
 
 @pytest.mark.parametrize("name", UNREAD)
@@ -72,11 +74,6 @@ def test_declaring_such_a_column_is_refused_by_name(name: str, tmp_path: Path) -
     facts = {**FACTS, "columns": {**FACTS["columns"], name: plain("text")}}
     with pytest.raises(DataError, match=f"Column {name} is .* in the data, which has no equivalent here. Leave it out"):
         Dataset.open(save(tmp_path, UNREAD), schema=facts)
-
-
-def test_an_interval_in_memory_is_left_out() -> None:
-    engine = open_duckdb(pa.table({"x": [1], "stay": pa.array([timedelta(1)], pa.duration("us"))}))
-    assert engine.unread_columns() == {"stay": "INTERVAL"}
 
 
 # ---------------------------------------------------------------- what looks alike, and can be read
