@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 import sqlglot
@@ -156,9 +157,7 @@ def test_whole_numbers_beyond_64_bits_are_computed_with() -> None:
 def test_numbers_that_nobody_foresaw_are_handed_out_as_they_are(
     stays: Dataset, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def failing(*given: Any, **named: Any) -> Any:
-        raise OverflowError
-
+    failing = Mock(side_effect=OverflowError)
     monkeypatch.setattr("dosimeter.release.run.assemble_answer", failing)  # the rehearsal has its own
     answer = stays.release("SELECT COUNT(*) + 1 AS n FROM stays", ledger=ledger, epsilon=50.0, policy="budget:100")
     entry = account_of(ledger).entries[0]

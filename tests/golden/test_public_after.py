@@ -57,9 +57,7 @@ def test_groups_nobody_declared_pick_public_rows_too(stays: Dataset, ledger: Led
     assert all(own["paid"] is not None for own in errors)
 
 
-def test_a_number_has_an_error_where_the_public_row_is_known_and_a_name_has_none(
-    stays: Dataset, ledger: Ledger
-) -> None:
+def test_arithmetic_with_a_public_number_keeps_its_error(stays: Dataset, ledger: Ledger) -> None:
     sql = (
         "SELECT w.name, g.h, g.h / w.beds AS per_bed, GREATEST(g.h, w.beds) AS most FROM "
         f"{BY_WARD} g LEFT JOIN wards w USING (ward) ORDER BY g.ward"

@@ -6,6 +6,7 @@ import math
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -155,11 +156,8 @@ def test_a_quotient_over_sets_that_are_measured_apart(stays: Dataset, ledger: Le
 def test_where_the_rest_fails_every_block_is_the_answer(
     stays: Dataset, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def failing(*_: Any) -> Any:
-        raise EmbeddedError("it fails")
-
     prepared = stays.plan(SHARE)
-    monkeypatch.setattr(answers, "run_embedded", failing)
+    monkeypatch.setattr(answers, "run_embedded", Mock(side_effect=EmbeddedError("it fails")))
     answer = stays.release(SHARE, ledger=ledger, epsilon=1.0, policy="budget:2")
     assert [list(row) for row in rows_of(answer)] == [[prepared.groups[0].name, "COUNT(*)"]] * 5
     assert [row["ward"] for row in rows_of(answer)] == [*WARDS, None]

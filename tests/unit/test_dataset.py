@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from datetime import date, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -104,15 +105,12 @@ def test_each_column_is_read_off_once() -> None:
     with Dataset.open(make_arrow()) as dataset:
         asked: list[str] = []
 
-        def listen(fetch: Any) -> Any:
-            def ask(query: Any) -> Any:
-                asked.append(query.sql("duckdb"))
-                return fetch(query)
-
-            return ask
+        def listen(fetch: Any, query: Any) -> Any:
+            asked.append(query.sql("duckdb"))
+            return fetch(query)
 
         for name in ("fetch", "fetch_few"):
-            setattr(dataset.engine, name, listen(getattr(dataset.engine, name)))
+            setattr(dataset.engine, name, partial(listen, getattr(dataset.engine, name)))
         dataset.risk(SUM)
         first = len(asked)
         dataset.risk(SUM)

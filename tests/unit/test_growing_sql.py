@@ -12,6 +12,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from unittest.mock import Mock
 
 import pyarrow as pa
 import pytest
@@ -211,16 +212,11 @@ def test_what_is_searched_for_is_short(test: str) -> None:
 
 
 def test_close_values_are_looked_for_to_few_texts(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[str] = []
-
-    def search(text: str, values: list[str], many: int, least: float) -> list[str]:
-        asked.append(text)
-        return []
-
+    search = Mock(return_value=[])
     monkeypatch.setattr(types, "get_close_matches", search)
     unlisted = [f"valeu {at}" for at in range(500)]
     notes = explain_plan(plan_query(f"{WHERE}code IN ({str(unlisted)[1:-1]})", SCHEMA)).notes
-    assert asked == unlisted[:5]
+    assert [call.args[0] for call in search.call_args_list] == unlisted[:5]
     assert any(note.startswith("495 more texts") for note in notes)
 
 

@@ -252,7 +252,6 @@ def test_the_promise_is_in_the_guarantee_and_in_json(stays: Dataset, ledger: Led
     ("options", "words"),
     [
         ({"svt": 1.0, "variance": 0.1, "selection": "paper", "violation": 0.1}, r"Leave selection= out"),
-        ({"epsilon": 1.0, "violation": 0.1}, r"violation= goes with svt="),
         ({"prefer": "ratio:0.5", "violation": 0.1}, r"violation= goes with svt="),
         ({"svt": 1.0, "variance": 0.1, "violation": 1.0}, r"violation= must be a number strictly between 0 and 1"),
     ],

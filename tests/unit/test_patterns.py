@@ -10,6 +10,7 @@ import random
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
+from unittest.mock import Mock
 
 import pyarrow as pa
 import pytest
@@ -110,10 +111,7 @@ def many_values(number: int, letters: int) -> Schema:
 def test_what_would_take_long_is_refused_before_it_is_tried(
     pattern: str, number: int, letters: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refuse(*_: object) -> None:
-        raise AssertionError("DuckDB was asked")
-
-    schema = many_values(number, letters)
+    schema, refuse = many_values(number, letters), Mock(side_effect=AssertionError("DuckDB was asked"))
     if number < 100:
         monkeypatch.setattr("dosimeter.sql.patterns.find_failure", refuse)
     monkeypatch.setattr("dosimeter.sql.texts.evaluate_each", refuse)
