@@ -13,6 +13,7 @@ from dosimeter.planning import digest_measured, explain_plan, plan_query
 from dosimeter.schema import Column, ColumnType
 from tests.corpus.reading import answered
 from tests.corpus.tables import find_schema
+from tests.known import known
 
 SCHEMA = find_schema("care")
 PER_PERSON = "SELECT pid, {} AS v FROM visits GROUP BY pid"
@@ -51,8 +52,7 @@ def test_facts_of_what_is_computed_for_each_individual(
 ) -> None:
     inner = (PER_ROW if " OVER (" in written else PER_PERSON).format(written)
     plan = plan_query(f"SELECT COUNT(v) FROM ({inner}) t", SCHEMA)
-    assert plan.person is not None
-    column = plan.person.schema.columns["v"]
+    column = known(plan.person).schema.columns["v"]
     expected = None if bounds is None else tuple(Decimal(bound) for bound in bounds)
     assert (column.type, column.bounds) == (kind, expected)
     assert column.resolution == (resolution and Decimal(resolution)) or (resolution is None and " OVER (" in written)
@@ -66,8 +66,7 @@ def test_a_mean_is_rounded_finely_enough_and_its_bounds_are_on_its_grid(low: int
     columns = {**SCHEMA.columns, "cost": Column("cost", kind, bounds=bounds, resolution=resolution)}
     sql = f"SELECT SUM(v) FROM ({PER_PERSON.format('AVG(cost)')}) t"
     plan = plan_query(sql, replace(SCHEMA, columns=columns))
-    assert plan.person is not None
-    column = plan.person.schema.columns["v"]
+    column = known(plan.person).schema.columns["v"]
     fine = column.resolution or Decimal(1)
     assert [Decimal(str(bound)) for bound in column.bounds or ()] == [low, high]
     assert fine * 2**20 <= high - low

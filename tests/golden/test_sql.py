@@ -70,23 +70,6 @@ def test_observed_groups_need_no_declaration() -> None:
     assert extremes.sensitivity(1) == extremes.sensitivity(2) == 100
 
 
-def test_digest_is_of_meaning_not_of_layout() -> None:
-    digests = {
-        plan_query(sql, SCHEMA).digest
-        for sql in (
-            "SELECT COUNT(*) FROM people WHERE age = 3",
-            "select  count(*)\nfrom people where age == 3;",
-            "SELECT /* hello */ COUNT(*) FROM people -- there\nWHERE age = 3",
-        )
-    }
-    assert len(digests) == 1
-    assert plan_query("SELECT COUNT(*) FROM people WHERE age = 4", SCHEMA).digest not in digests
-    assert (
-        plan_query("SELECT COUNT(*) FROM people WHERE age = 3", SCHEMA, PlanOptions(sensitivity=2.5)).digest
-        not in digests
-    )
-
-
 def test_coarse_noise_grid_takes_its_sensitivity_along() -> None:
     """Rounding to a coarser grid keeps neighbours within Δ only when Δ is a whole number of its steps."""
     wide = Column("v", ColumnType.INTEGER, bounds=(Decimal(0), Decimal(2**55 + 1)))

@@ -152,14 +152,12 @@ def _nested(chance: random.Random) -> str:
     return f"SELECT COUNT(*) FROM ({query}) AS t WHERE hiv"
 
 
-def _union(chance: random.Random) -> str:
-    parts = [f"SELECT ward, COUNT(*) AS c FROM v WHERE cost > {at} GROUP BY ward" for at in range(_size(chance, 200))]
-    return " UNION ALL ".join(parts)
-
-
-def _scalars(chance: random.Random) -> str:
-    parts = [f"(SELECT COUNT(*) FROM v WHERE cost > {at}) AS s{at}" for at in range(_size(chance, 200))]
-    return f"SELECT {', '.join(parts)}"
+def _blocks(chance: random.Random) -> str:
+    grouped, number = "SELECT ward, COUNT(*) AS c FROM v WHERE cost > {0} GROUP BY ward", "SELECT COUNT(*) FROM v"
+    many = range(_size(chance, 200))
+    if chance.random() < 0.5:
+        return " UNION ALL ".join(grouped.format(at) for at in many)
+    return f"SELECT {', '.join(f'({number} WHERE cost > {at}) AS s{at}' for at in many)}"
 
 
 def _members(chance: random.Random) -> str:
@@ -176,14 +174,6 @@ def _conditions(chance: random.Random) -> str:
     tests = ["cost = {}", "UPPER(ward) <> 'A{}'", "LENGTH(ward) + cost > {}", "{} < 5", "TRUNC(ROUND(cost / 3)) > {}"]
     parts = [chance.choice(tests).format(at) for at in range(_size(chance, 2_500))]
     return f"SELECT COUNT(*) FROM v WHERE {chance.choice([' AND ', ' OR ']).join(parts)}"
-
-
-def _lists(chance: random.Random) -> str:
-    many = _size(chance, 5_000)
-    if chance.random() < 0.5:
-        return f"SELECT COUNT(*) FROM v WHERE cost IN ({', '.join(map(str, range(many)))})"
-    branches = " ".join(f"WHEN cost = {at} THEN {at % 7}" for at in range(many))
-    return f"SELECT SUM(CASE {branches} ELSE 0 END) FROM v"
 
 
 def _items(chance: random.Random) -> str:
@@ -252,20 +242,9 @@ def _declared_texts(chance: random.Random) -> str:
     chosen = f"COALESCE({', '.join(['code'] * _size(chance, 9_000))})"
     unlisted = ", ".join(f"'valeu {at}'" for at in range(_size(chance, 4_000)))
     tests = [f"UPPER({chosen}) = 'x'", f"code IN ({unlisted})", f"code || ward = '{'x' * _size(chance, 20_000)}'"]
+    searched = chance.choice(["note LIKE '%{}_b'", "CONTAINS(note, '{}')", "PREFIX(note, '{}')"])
+    tests.append(f"pid = 'p0' AND {searched.format('a' * _size(chance, 60_000))}")
     return f"SELECT COUNT(*) FROM v WHERE {chance.choice(tests)}"
-
-
-def _patterns(chance: random.Random) -> str:
-    test = chance.choice(["note LIKE '%{}_b'", "CONTAINS(note, '{}')", "PREFIX(note, '{}')"])
-    return f"SELECT COUNT(*) FROM v WHERE pid = 'p0' AND {test.format('a' * _size(chance, 60_000))}"
-
-
-def _computed_lists(chance: random.Random) -> str:
-    many = _size(chance, 9_000)
-    if chance.random() < 0.5:
-        return f"SELECT COUNT(*) FROM v WHERE vid IN ({', '.join(['cost+1'] * many)})"
-    subject = "+".join(["cost"] * _size(chance, 40))
-    return f"SELECT SUM(CASE {subject} {' '.join(f'WHEN {at} THEN 1' for at in range(many))} END) FROM v"
 
 
 def _wide_lists(chance: random.Random) -> str:
@@ -281,10 +260,17 @@ def _wide_lists(chance: random.Random) -> str:
             "SELECT COUNT(*) FILTER (WHERE vid IN ({})) FROM v",
             "SELECT ward, COUNT(*) AS c FROM v GROUP BY ward HAVING COUNT(*) IN ({})",
             "SELECT SUM(GREATEST({})) FROM v",
+            "SELECT COUNT(*) FROM v WHERE cost IN ({})",
             "SELECT COUNT(*) FROM v WHERE pid IN (SELECT pid FROM v WHERE COALESCE({}) = 1)",
         ]
     )
     return query.format(listed)
+
+
+def _wide_cases(chance: random.Random) -> str:
+    head, test = chance.choice([("CASE", "cost = "), (f"CASE {'+'.join(['cost'] * _size(chance, 40))}", "")])
+    branches = " ".join(f"WHEN {test}{at} THEN {at % 7}" for at in range(_size(chance, 9_000)))
+    return f"SELECT SUM({head} {branches} ELSE 0 END) FROM v"
 
 
 _FAMILIES: tuple[Callable[[random.Random], str], ...] = (
@@ -297,11 +283,9 @@ _FAMILIES: tuple[Callable[[random.Random], str], ...] = (
     _joined_distinct,
     _doubling_rows,
     _nested,
-    _union,
-    _scalars,
+    _blocks,
     _members,
     _conditions,
-    _lists,
     _items,
     _deep_numbers,
     _regular_expressions,
@@ -309,9 +293,8 @@ _FAMILIES: tuple[Callable[[random.Random], str], ...] = (
     _after_noise,
     _having,
     _declared_texts,
-    _patterns,
-    _computed_lists,
     _wide_lists,
+    _wide_cases,
 )
 
 

@@ -58,8 +58,7 @@ def account_of(ledger: Ledger) -> Account:
 
 def rows_of(answer: Answer) -> list[dict[str, Any]]:
     assert answer.status == "released"
-    assert answer.answer is not None
-    return answer.answer
+    return known(answer.answer)
 
 
 def ask(dataset: Dataset, ledger: Ledger, sql: str, **options: Any) -> list[dict[str, Any]]:

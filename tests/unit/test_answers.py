@@ -9,10 +9,10 @@ import pytest
 
 from dosimeter import Dataset, Ledger
 from dosimeter.errors import LedgerError
-from dosimeter.json_values import read_list
 from dosimeter.postprocess.computed_estimates import estimate_group
 from dosimeter.release import ex_post_risk
 from tests.earlier_releases import noise_for_quantiles
+from tests.known import known
 from tests.unit.release_stays import COLUMNS, WARDS, account_of, ask, preview, rows_of
 
 
@@ -34,20 +34,10 @@ def test_having_order_and_limit_look_at_noisy_numbers(stays: Dataset, ledger: Le
     for _ in range(8):
         answer = ask(stays, ledger, sql, epsilon=0.2, again=True)
         entry = account_of(ledger).entries[-1]
-        assert entry.measured is not None
-        noisy = [(ward, int(row[0]), int(row[1])) for ward, row in zip(WARDS, entry.measured, strict=True)]
+        noisy = [(ward, int(row[0]), int(row[1])) for ward, row in zip(WARDS, known(entry.measured), strict=True)]
         kept = sorted((group for group in noisy if group[1] > -5), key=lambda group: -group[2])[:2]
         assert [(row["s"]) for row in answer] == [group[2] for group in kept]
         assert {(row["ward"], row["n"], row["s"]) for row in answer} <= set(noisy)
-
-
-@pytest.mark.parametrize("direction", ["ASC", "DESC"])
-@pytest.mark.parametrize("place", ["FIRST", "LAST"])
-def test_groups_without_a_value_stand_first_or_last(stays: Dataset, ledger: Ledger, direction: str, place: str) -> None:
-    sql = f"SELECT ward, NULLIF(COUNT(*), 0) AS n FROM stays GROUP BY ward ORDER BY n {direction} NULLS {place}, ward"
-    answer = [(row["ward"], row["n"]) for row in ask(stays, ledger, sql)]
-    some = sorted((ward, 10) for ward in WARDS[:3])
-    assert answer == ([("nobody", None), *some] if place == "FIRST" else [*some, ("nobody", None)])
 
 
 def test_arithmetic_over_aggregates_never_fails(stays: Dataset, ledger: Ledger) -> None:
@@ -98,21 +88,20 @@ def is_quantile(value: float, values: list[float], fraction: float) -> bool:
 
 
 def test_an_answer_tells_its_ranks_and_lies_within_its_bounds(stays: Dataset, ledger: Ledger) -> None:
+    seen = preview(stays, ledger, RANKS, epsilon=0.6, policy="budget:9")["analyst_sees"]
     answer = stays.release(RANKS, ledger=ledger, epsilon=0.6, policy="budget:9")
     document = answer.describe()
+    assert (seen["rank_errors"], seen["error_95"]) == (document["rank_errors"], document["error_95"])
+    assert seen["about"] == [fact for fact in answer.about if "below 0 is noise" not in fact]
     assert document["error_95"] == [None, None, None]
     share, candidates = 0.2, 10
     assert document["rank_errors"] == pytest.approx(
-        {
-            "m": 2 * 1 / (2 * share) * math.log(20 * candidates),
-            "least": 40.0,  # 53 rows by the formula; 40 people are declared, with one row each
-            "most": 40.0,
-        }
+        # 53 rows for both ends by the formula; 40 people are declared, with one row each
+        {"m": 2 * 1 / (2 * share) * math.log(20 * candidates), "least": 40.0, "most": 40.0}
     )
     rows = math.ceil(4 * math.log(candidates) / share)
-    assert any(f"MIN(nights) is the value that about {rows} rows" in fact for fact in answer.about)
-    assert any(f"MAX(nights) is the value that about {rows} rows" in fact for fact in answer.about)
-    assert any("MEDIAN(nights): within about 27 people" in fact for fact in answer.about)
+    for fact in (f"MIN(nights) is the value that about {rows} ", f"MAX(nights) is the value that about {rows} "):
+        assert any(fact in told for told in answer.about)
     for row in rows_of(answer):
         assert all(0 <= value <= 9 and value == int(value) for value in row.values())
     assert "within about 27 people" in answer._repr_html_()
@@ -121,8 +110,7 @@ def test_an_answer_tells_its_ranks_and_lies_within_its_bounds(stays: Dataset, le
     assert (again.answer, again.rank_errors) == (answer.answer, answer.rank_errors)
     assert len(set(again.about) - set(answer.about)) == 1  # that it was clamped
     (entry,) = account_of(ledger).entries
-    assert entry.measured is not None
-    assert [float(Fraction(text)) for text in entry.measured[0]] == list(rows_of(answer)[0].values())
+    assert [float(Fraction(text)) for text in known(entry.measured)[0]] == list(rows_of(answer)[0].values())
     with pytest.raises(LedgerError, match="drawn by rank"):
         ex_post_risk(stays, entry)
 
@@ -140,14 +128,6 @@ def test_where_epsilon_is_hidden_so_are_the_ranks(stays: Dataset, ledger: Ledger
     assert set(answer.about) - {*ranks} == {bounds}
     seen = preview(stays, ledger, "SELECT MAX(nights) FROM stays", prefer="AVG(rdr) >= 0")["analyst_sees"]
     assert seen["about"] == [bounds, next(fact for fact in ranks if "MAX(nights)" in fact)]
-
-
-def test_a_dry_run_shows_what_the_answer_will_tell(stays: Dataset, ledger: Ledger) -> None:
-    seen = preview(stays, ledger, RANKS, epsilon=0.6, policy="budget:9")["analyst_sees"]
-    given = stays.release(RANKS, ledger=ledger, epsilon=0.6, policy="budget:9").describe()
-    assert (seen["rank_errors"], seen["error_95"]) == (given["rank_errors"], given["error_95"])
-    about = [str(sentence) for sentence in read_list(given["about"])]
-    assert seen["about"] == [sentence for sentence in about if "below 0 is noise" not in sentence]
 
 
 def test_at_a_huge_epsilon_what_is_drawn_is_the_quantile(stays: Dataset, ledger: Ledger) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
@@ -18,8 +17,6 @@ from hypothesis import strategies as st
 
 from dosimeter import Dataset, Ledger
 from dosimeter.ledger import Account, Entry
-from dosimeter.ledger.accounting import Policy, RequestCharges
-from dosimeter.ledger.readings import Charge
 from dosimeter.risk.choose import paper_candidates
 from tests.schemas import category, declare, whole
 
@@ -37,12 +34,6 @@ QUERIES = [
 def tiny() -> Iterator[Dataset]:
     with Dataset.open(TABLE, schema=SCHEMA) as dataset:
         yield dataset
-
-
-@contextmanager
-def fresh_ledger() -> Iterator[Ledger]:
-    with tempfile.TemporaryDirectory() as directory, Ledger.open(Path(directory) / "ledger.db") as ledger:
-        yield ledger
 
 
 # ---------------------------------------------------------------- what is asked, and what must come of it
@@ -143,7 +134,7 @@ def check_entry(
 
 
 def replay(dataset: Dataset, algorithm: str, terms: Terms, requests: list[dict[str, Any]]) -> None:
-    with fresh_ledger() as ledger:
+    with tempfile.TemporaryDirectory() as directory, Ledger.open(Path(directory) / "ledger.db") as ledger:
         reading, spent_delta, entries = Fraction(0), Fraction(0), 0
         answered: dict[str, dict[str, Any]] = {}
         paid: set[Any] = set()
@@ -186,16 +177,7 @@ def check_ledger_options(account: Account, terms: Terms) -> None:
     assert exact(account.reading.delta) <= terms.delta_total
     if terms.budget is not None:
         assert exact(account.reading.epsilon) <= terms.budget
-    released = [entry for entry in entries if entry.status == "released"]
     assert all(entry.status in ("released", "denied") for entry in entries)
-    if terms.budget is None:
-        assert len(released) <= 13
-    # O1: once δ is overspent the reading is infinite, stays so, and leaves no candidate.
-    over = account.reading.after(Charge(Decimal(0), delta=account.delta_total + Decimal("1e-9")))
-    assert over.infinite
-    assert over.after(Charge(Decimal("0.1"))).infinite
-    charges = RequestCharges(Policy.parse("budget:1000"), None, over, Decimal(0), Decimal(0))
-    assert charges.remaining(paper_candidates()) == ()
 
 
 @given(sequences())
@@ -209,6 +191,3 @@ def test_the_books_add_up(tiny: Dataset, sequence: tuple[str, Terms, list[dict[s
 @settings(max_examples=500)
 def test_the_books_always_add_up(tiny: Dataset, sequence: tuple[str, Terms, list[dict[str, Any]]]) -> None:
     replay(tiny, *sequence)
-
-
-# ---------------------------------------------------------------- the ends of the rules

@@ -13,8 +13,8 @@ import pytest
 from dosimeter import Answer, Dataset, Ledger
 from dosimeter.errors import DataError, SchemaError
 from tests.schemas import decimal, declare, plain, whole
+from tests.unit.release_stays import EXACT, rows_of
 
-EXACT = 1e9  # noise of a whole step has a probability below e⁻⁹⁰⁰⁰⁰
 ONE_ROW_EACH: dict[str, Any] = declare(
     "visits", 60, {"pid": whole(0, 99), "vid": whole(0, 9999), "cost": decimal(0, 10, 0.5)}
 )
@@ -32,10 +32,7 @@ def release(dataset: Dataset, ledger: Ledger, sql: str = COUNT, **options: Any) 
 
 
 def count(answer: Answer) -> int:
-    assert answer.answer is not None
-    count = answer.answer[0]["count"]
-    assert isinstance(count, int)
-    return count
+    return int(rows_of(answer)[0]["count"])
 
 
 FIFTY = [(pid, pid, 1.5) for pid in range(50)]
@@ -129,7 +126,7 @@ def test_a_kept_risk_of_a_join_never_reads_another_table(tmp_path: Path) -> None
         assert other.list_people(1, reveal=True, columns=["pid"])[0].columns == {"pid": 0}
 
 
-def test_columns_that_change_their_places_are_noticed(tmp_path: Path, ledger: Ledger) -> None:
+def test_columns_of_a_csv_that_change_their_places_are_noticed(tmp_path: Path, ledger: Ledger) -> None:
     """A CSV's columns are read by their place: the same content in another order is not the same table."""
     path = write(tmp_path / "visits.csv", FIFTY)
     with Dataset.open(path, schema=ONE_ROW_EACH) as dataset:

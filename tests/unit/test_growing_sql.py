@@ -12,6 +12,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from unittest.mock import Mock
 
 import pyarrow as pa
 import pytest
@@ -139,10 +140,6 @@ GROWING = {
         WHERE + f"vid IN ({', '.join(['cost+1'] * 8_000)})",
         "A list has 8,000 terms that are no plain",
     ),
-    "a list of columns": (
-        f"SELECT COUNT(*) FROM (SELECT pid FROM v GROUP BY pid, cost HAVING cost IN ({', '.join(['cost'] * 1_001)}))",
-        "A list has 1,001 terms",
-    ),
     "a list of numbers": (
         f"SELECT COUNT(*) FROM (SELECT pid FROM v GROUP BY pid HAVING MAX(cost) IN ({str(list(range(9_000)))[1:-1]}))",
         None,
@@ -215,16 +212,11 @@ def test_what_is_searched_for_is_short(test: str) -> None:
 
 
 def test_close_values_are_looked_for_to_few_texts(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[str] = []
-
-    def search(text: str, values: list[str], many: int, least: float) -> list[str]:
-        asked.append(text)
-        return []
-
+    search = Mock(return_value=[])
     monkeypatch.setattr(types, "get_close_matches", search)
     unlisted = [f"valeu {at}" for at in range(500)]
     notes = explain_plan(plan_query(f"{WHERE}code IN ({str(unlisted)[1:-1]})", SCHEMA)).notes
-    assert asked == unlisted[:5]
+    assert [call.args[0] for call in search.call_args_list] == unlisted[:5]
     assert any(note.startswith("495 more texts") for note in notes)
 
 
@@ -355,15 +347,12 @@ READ = [
     ("LENGTH(CONCAT(note, name, 'x')) = 4127", 3),  # name has max_length = 30
     ("name || '' = 'a é 😀 x a é 😀 x a é 😀 x a é 😀'", 0),
     ("RIGHT(name || '.', 5) = 'a é .'", 0),
-    ("RIGHT(name || '.', 4) = '😀 x.'", 0),
     ("LEFT(name || '.', 8) = 'a é 😀 x '", 3),
     ("RIGHT(note, 3) || '.' = ' x .'", 3),  # its own letters are counted: the whole cell is read
     ("SUBSTR(note, 70000, 2) || '' <> ''", 3),
     ("LENGTH(UPPER(note) || '') = 4096", 3),
-    ("LENGTH(UPPER(note)) = 4096", 3),
     ("LENGTH(TRIM(note)) = 4096", 0),  # the last of the first 4,096 letters is a blank
     ("LENGTH(REPLACE(note, 'é', 'e')) = 4096", 3),
-    ("LENGTH(SUBSTR(note, 2)) = 4095", 3),
     ("note ILIKE 'A%'", 3),
     ("REPLACE(note, ' ', '-') ILIKE '% %'", 0),
     ("CASE WHEN LENGTH(note) > 70000 THEN note ELSE 'a' END || '' = 'a'", 7),

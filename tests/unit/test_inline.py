@@ -41,7 +41,6 @@ SAME = [
     "ORDER BY cost, w",
     "SELECT ward, SUM(c) AS total FROM (SELECT cost AS c, ward FROM visits) x GROUP BY ward HAVING total > 5",
     "SELECT w AS k, COUNT(*) FROM (SELECT ward AS w FROM visits) x GROUP BY k",
-    "SELECT COUNT(*), SUM(one) FROM (SELECT 1 AS one, cost FROM visits) x WHERE cost > 2.5",
     "SELECT COUNT(*) FROM (SELECT cost > 3 AND ward = 'A' AS hit FROM visits) x WHERE NOT hit",
     "SELECT SUM(d) FROM (SELECT -cost AS d FROM visits) x WHERE -d > 3",
     "SELECT SUM(a * 2) FROM (SELECT cost - 1 AS a FROM visits) x",

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import csv
 import random
-from collections.abc import Callable
 from contextlib import closing
+from dataclasses import replace
 from datetime import date
 from decimal import Decimal
 from functools import partial
@@ -135,10 +135,8 @@ def test_how_a_file_is_read_is_part_of_its_digest_and_not_of_its_identity(tmp_pa
         (["36,5", "37,1"], "--decimal ,"),
         (["1,234", "12,345"], "between thousands"),
         (["31.12.2024", "1.2.2024"], "--date-format %d.%m.%Y"),
-        (["31/12/2024 14:05", "1/2/2024 8:00"], "--date-format %d/%m/%Y"),
         (["31.12.24", "01.02.24"], "two digits for the year"),
         (["37%", "4.5 %"], "percent signs"),
-        (["$7.00", "$12.50"], "currency signs"),
         (["12 EUR", "7,50 €"], "currency signs"),
         (["1", "2", "NA"], "--null NA"),
         (["1.5", "n/a", "2"], "--null n/a"),
@@ -241,14 +239,12 @@ def test_many_columns_are_drafted_in_few_queries(monkeypatch: pytest.MonkeyPatch
         monkeypatch.setattr(engine, "fetch", count)
         written = write_draft(engine)
     assert len(written.schema.columns) == 200
-    assert written.schema.columns["c3"].values == ("a", "b", "v3")
-    assert written.schema.columns["n1"].bounds == (Decimal("0.25"), Decimal("2.25"))
     assert len(asked) <= 30
     assert max(asked) <= 25 * 25
 
 
 def test_a_wide_file_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its draft is that of the same columns in narrow files, and comes about although the file is gone meanwhile."""
+    """Its draft is that of the same columns in a narrow file, and comes about although the file is gone meanwhile."""
     cells = {
         "whole": [str(at % 9) for at in range(40)],
         "number": [f"{at / 8}" for at in range(40)],
@@ -259,29 +255,20 @@ def test_a_wide_file_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         "zoned": [f"2024-01-01 10:{at:02}:00+02:00" for at in range(40)],
         "comma": [f"{at},5" for at in range(40)],
     }
-    copies = [{f"{name}_{copy}": column for name, column in cells.items()} for copy in range(4)]
+    wide = {f"{name}_{copy}": column for copy in range(4) for name, column in cells.items()}
     drafts = []
-    for named, table in (
-        ("wide", {k: v for copy in copies for k, v in copy.items()}),
-        *(("narrow", c) for c in copies),
-    ):
-        path = tmp_path / f"{named}.csv"
+    for table in (wide, {f"{name}_0": column for name, column in cells.items()}):
+        path = tmp_path / f"{len(table)}.csv"
         with path.open("w", newline="", encoding="utf-8") as file:
             csv.writer(file).writerows([list(table), *zip(*table.values(), strict=True)])
         with closing(open_duckdb(str(path))) as engine:
             hold = engine.hold
-
-            def hold_and_remove(path: Path = path, hold: Callable[[], None] = hold) -> None:
-                hold()
-                path.unlink()
-
-            monkeypatch.setattr(engine, "hold", hold_and_remove)
+            monkeypatch.setattr(engine, "hold", lambda hold=hold, path=path: (hold(), path.unlink()))
             drafts.append(write_draft(engine))
-            assert path.exists() == (named == "narrow")
-    wide, *narrow = drafts
-    assert len(wide.schema.columns) == 32
-    assert wide.schema.columns == {name: column for part in narrow for name, column in part.schema.columns.items()}
-    assert set(wide.remarks) >= {remark for part in narrow for remark in part.remarks}
+            assert path.exists() == (table is not wide)
+    found, narrow = (drafted.schema.columns for drafted in drafts)
+    assert found == {name: replace(narrow[f"{name[:-2]}_0"], name=name) for name in wide}
+    assert set(drafts[0].remarks) >= set(drafts[1].remarks)
 
 
 def test_prose_is_no_list(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from dosimeter import Dataset, Ledger, QueryError, SchemaError
-from dosimeter.schema.facts import Schema
+from dosimeter.planning import plan_query
 from dosimeter.schema.toml import digest_schema, dump_schema, parse_schema, read_schema
 from tests.known import known
 from tests.schemas import category, declare, plain, whole
@@ -36,23 +36,15 @@ def penguins() -> Any:
 # ---------------------------------------------------------------- the schema
 
 
-def without_nulls(schema: Schema) -> Schema:
-    return replace(schema, columns={name: replace(each, nulls=False) for name, each in schema.columns.items()})
-
-
-def test_schema_is_read_and_written() -> None:
+def test_schema_is_read_and_written_and_its_digest_changes_only_where_null_is_declared() -> None:
+    """The old digest was computed before the entry existed."""
     schema = read_schema(FACTS)
     assert [name for name, column in schema.columns.items() if column.nulls] == ["sex"]
     assert parse_schema(dump_schema(schema)) == schema
     assert dump_schema(schema).count("nulls = true") == 1
     assert "NULL is a group" in schema._repr_html_()
-
-
-def test_digest_changes_only_where_null_is_declared() -> None:
-    """The second digest was computed before the entry existed."""
-    schema = read_schema(FACTS)
-    assert digest_schema(schema) != digest_schema(without_nulls(schema))
-    assert digest_schema(without_nulls(schema)) == OLD_DIGEST
+    without = {name: replace(each, nulls=False) for name, each in schema.columns.items()}
+    assert digest_schema(schema) != digest_schema(replace(schema, columns=without)) == OLD_DIGEST
 
 
 OLD_DIGEST = "63373e7cf18ae4d1fa4b6c8c2d2a6bc04165f4acd50c619e55781b1bf04f4d22"
@@ -94,8 +86,7 @@ def test_check_tells_what_group_by_leaves_out() -> None:
 
 def ask(dataset: Dataset, ledger: Ledger, sql: str) -> list[dict[str, Any]]:
     answer = dataset.release(sql, ledger=ledger, **EXACT)
-    assert answer.answer is not None
-    return [dict(row) for row in answer.answer]
+    return [dict(row) for row in known(answer.answer)]
 
 
 def test_released_groups_have_null_last(penguins: Dataset, ledger: Ledger) -> None:
@@ -112,7 +103,6 @@ def test_released_groups_have_null_last(penguins: Dataset, ledger: Ledger) -> No
         ("sex DESC NULLS LAST", ["m", "f", None]),
         ("sex NULLS FIRST", [None, "f", "m"]),
         ("n DESC, sex NULLS FIRST", [None, "f", "m"]),
-        ("sex", ["f", "m", None]),
     ],
 )
 def test_order_by_places_null(penguins: Dataset, ledger: Ledger, order: str, expected: list[str | None]) -> None:
@@ -153,12 +143,9 @@ def test_expressions_have_null_where_they_can_be_null(penguins: Dataset, express
 
 
 def test_values_nobody_declared_are_no_group() -> None:
-    facts = {**FACTS, "columns": {"sex": {"type": "text", "nulls": True}}}
-    with (
-        Dataset.open(PENGUINS.select(["sex"]), schema=facts, table="penguins") as dataset,
-        pytest.raises(QueryError, match="has no declared list of values"),
-    ):
-        dataset.risk("SELECT sex, COUNT(*) FROM penguins GROUP BY sex")
+    schema = read_schema({**FACTS, "columns": {"sex": {"type": "text", "nulls": True}}})
+    with pytest.raises(QueryError, match="no declared list"):
+        plan_query("SELECT sex, COUNT(*) FROM penguins GROUP BY sex", schema)
 
 
 # ---------------------------------------------------------------- questions about people

@@ -26,6 +26,10 @@ QUERIES = [
     "SELECT ward, COUNT(*) FROM people GROUP BY ward",
     "SELECT SUM(age) FROM people WHERE ward = 'east'",
 ]
+UNION = (
+    "SELECT ward, COUNT(*) AS n FROM people WHERE age < 12 GROUP BY ward "
+    "UNION ALL SELECT 'few', SUM(age) FROM people WHERE age BETWEEN 30 AND 33"
+)
 PREFERENCES = ["ratio:0.9", "variance:0.001", "MEDIAN(rdr) / MAX(rdr) >= 0.5", "advantage:0.3", "own:0.2,error:400"]
 
 
@@ -37,6 +41,14 @@ def declare_people(individuals: int, **more: Any) -> dict[str, Any]:
 
 def open_people(individuals: int) -> Dataset:
     return Dataset.open(pa.table(COLUMNS), schema=declare_people(individuals))
+
+
+def open_visits() -> Dataset:
+    """Ten people of 25 declared, with a visit in each of the four wards."""
+    visits = pa.table({"who": [f"p{at // 4}" for at in range(40)], "id": list(range(40)), **COLUMNS})
+    schema = declare_people(25, unit="who", max_rows_per_unit=4, row_key="id")
+    schema["columns"] |= {"who": plain("text"), "id": whole(0, 100)}
+    return Dataset.open(visits, schema=schema)
 
 
 @pytest.mark.parametrize("query", QUERIES)
@@ -75,49 +87,24 @@ def test_who_is_touched() -> None:
         assert dataset.risk("SELECT COUNT(*) FROM people WHERE age > 900").matched == 0
         assert dataset.risk("SELECT SUM(age) FROM people WHERE age < 1").matched == 1  # moves nothing, and is in it
         assert dataset.risk("SELECT COUNT(*) FROM people").matched == 40
-    visits = pa.table(
-        {"who": [f"p{at // 4}" for at in range(40)], "id": list(range(40)), **COLUMNS}  # each in all four wards
-    )
-    schema = declare_people(25, unit="who", max_rows_per_unit=4, row_key="id")
-    schema["columns"] |= {"who": plain("text"), "id": whole(0, 100)}
-    with Dataset.open(visits, schema=schema) as dataset:
+        assert dataset.risk(UNION).matched == 13  # 9 of ages 0 … 11 are in a declared ward, 4 more are of 30 … 33
+        by_age = "SELECT age, COUNT(*) FROM people WHERE age < 7 GROUP BY age"
+        assert dataset.risk(by_age, groups="thresholded", group_delta=1e-4).matched == 7
+    with open_visits() as dataset:
         grouped = dataset.risk("SELECT ward, COUNT(*) FROM people WHERE age >= 20 GROUP BY ward")
         assert (grouped.n, grouped.present, grouped.matched) == (25, 10, 5)
         assert dataset.risk("SELECT COUNT(*) FROM people WHERE ward = 'elsewhere'").matched == 10
 
 
-UNION = (
-    "SELECT ward, COUNT(*) AS n FROM people WHERE age < 12 GROUP BY ward "
-    "UNION ALL SELECT 'few', SUM(age) FROM people WHERE age BETWEEN 30 AND 33"
-)
-
-
-def test_several_selects_touch_whom_any_of_them_touches() -> None:
-    """By rows: 9 of ages 0 … 11 are in a declared ward, and 4 more are of ages 30 … 33."""
-    with open_people(PEOPLE) as dataset:
-        assert dataset.risk(UNION).matched == 13
-
-
 @pytest.mark.parametrize("most", [1000, 0], ids=["side by side", "as texts"])
 def test_several_selects_touch_whom_any_of_them_touches_by_unit(most: int) -> None:
     """Units p0 … p9 have ages 4i … 4i + 3, one in each ward; whoever has zeros everywhere may be in or out."""
-    visits = pa.table({"who": [f"p{at // 4}" for at in range(40)], "id": list(range(40)), **COLUMNS})
-    schema = declare_people(25, unit="who", max_rows_per_unit=4, row_key="id")
-    schema["columns"] |= {"who": plain("text"), "id": whole(0, 100)}
-    with patch.object(joint_queries, "MOST_COLUMNS", most), Dataset.open(visits, schema=schema) as dataset:
+    with patch.object(joint_queries, "MOST_COLUMNS", most), open_visits() as dataset:
         assert dataset.risk(UNION).matched == 5  # p0, p1, p2, and p7 and p8, who have ages 30 … 33
         nothing = "SELECT SUM(age) FROM people WHERE age < 1 UNION ALL SELECT COUNT(*) FROM people WHERE age > 90"
         assert dataset.risk(nothing).matched == 1  # p0 moves nothing, and is in it
         outside = "SELECT ward, COUNT(*) FROM people WHERE ward = 'elsewhere' GROUP BY ward"
         assert dataset.risk(f"{outside} UNION ALL SELECT 'old', COUNT(*) FROM people WHERE age > 90").matched == 0
-
-
-def test_groups_that_nobody_declared_touch_whoever_is_in_one() -> None:
-    with open_people(PEOPLE) as dataset:
-        risk = dataset.risk(
-            "SELECT age, COUNT(*) FROM people WHERE age < 7 GROUP BY age", groups="thresholded", group_delta=1e-4
-        )
-        assert (risk.matched, risk.present) == (7, PEOPLE)
 
 
 def test_the_noisy_test_is_over_the_declared_slots() -> None:

@@ -40,20 +40,14 @@ THREE = rdrs_of([1.0, 2.0, 4.0], [3, 1, 1], ceiling=8.0)
 
 # Written canonically: kind, threshold, value on {1, 1, 1, 2, 4} with ceiling 8, and whether it is met there.
 ACCEPTED: list[tuple[str, str, float | None, float | None, bool]] = [
-    ("MIN(rdr) / MAX(rdr) >= 0.95", "ratio", 0.95, 0.25, False),
     ("MIN(rdr) / MAX(rdr) >= 95 / 100", "ratio", 0.95, 0.25, False),
     ("MIN(normalized_rdr) / MAX(normalized_rdr) >= 0.5", "ratio", 0.5, 0.25, False),
-    ("VAR_POP(normalized_rdr) <= 1e-5", "variance", 1e-05, 0.02125, False),
     ("MIN(rdr) / MAX(rdr) > 0.25", "condition", 0.25, 0.25, False),
     ("MIN(rdr) / MAX(rdr) >= 1.5", "condition", 1.5, 0.25, False),
     ("MIN(rdr) / MAX(normalized_rdr) >= 0.5", "condition", 0.5, 2.0, True),
-    ("VAR_POP(rdr) <= 1.36", "condition", 1.36, 1.36, True),
     ("MIN(rdr) >= 0.25 * MAX(rdr)", "condition", None, 1.0, True),
-    ("SUM(rdr) < 9", "condition", 9.0, 9.0, False),
-    ("COUNT(*) >= 5", "condition", 5.0, 5.0, True),
     ("COUNT(rdr) - COUNT(normalized_rdr) = 0", "condition", 0.0, 0.0, True),
     ("STDDEV_POP(rdr) / AVG(rdr) <= 1", "condition", 1.0, math.sqrt(1.36) / 1.8, True),
-    ("MEDIAN(rdr) <= 1", "condition", 1.0, 1.0, True),
     ("QUANTILE_CONT(rdr, 0.875) > 2", "condition", 2.0, 3.0, True),
     ("QUANTILE_CONT(rdr, 1) <= 1.5 * AVG(rdr)", "condition", None, 4.0, False),
     ("ABS(-MAX(rdr)) <= 4", "condition", 4.0, 4.0, True),
@@ -65,17 +59,13 @@ ACCEPTED: list[tuple[str, str, float | None, float | None, bool]] = [
     ("MAX(rdr) / (MIN(rdr) / 2) <= 8", "condition", 8.0, 8.0, True),
     ("MIN(rdr) / (MAX(rdr) - 4) >= 0", "condition", 0.0, None, False),
     ("MIN(rdr) / MAX(rdr) >= 0.25", "ratio", 0.25, 0.25, True),
-    ("MIN(rdr) / MAX(rdr) >= 1", "ratio", 1.0, 0.25, False),
     ("VAR_POP(normalized_rdr) <= 0.03", "variance", 0.03, 0.02125, True),
     ("LEAST(MIN(rdr), 3, 0.5) <= 0.5", "condition", 0.5, 0.5, True),
     ("MIN(rdr) >= 1 AND MAX(rdr) <= 4", "condition", None, None, True),
     ("MIN(rdr) > 1 AND MAX(rdr) < 5 AND AVG(rdr) < 2", "condition", None, None, False),
 ]
 RESPELT = {
-    "min(RDR)/max(Rdr)>=.25;": "MIN(rdr) / MAX(rdr) >= 0.25",
     "(MIN(rdr) / (MAX(rdr))) >= (0.2)": "MIN(rdr) / MAX(rdr) >= 0.2",
-    "0.95 <= MIN(rdr) / MAX(rdr)": "MIN(rdr) / MAX(rdr) >= 0.95",
-    "ratio:0.95": "MIN(rdr) / MAX(rdr) >= 0.95",
     " Ratio : 1 ": "MIN(rdr) / MAX(rdr) >= 1",
     "variance:1e-5": "VAR_POP(normalized_rdr) <= 1e-5",
     "0.03 >= VAR_POP(normalized_rdr)": "VAR_POP(normalized_rdr) <= 0.03",
@@ -107,7 +97,6 @@ def test_respelt_text(text: str, canonical: str) -> None:
 
 REFUSED = [
     ("", "empty"),
-    ("   -- only a remark", "empty"),
     ("MIN(rdr) / MAX(rdr)", "compares it"),
     ("rdr >= 1", "into an aggregate"),
     ("MIN(rdr) / rdr >= 1", "into an aggregate"),
@@ -118,33 +107,21 @@ REFUSED = [
     ("1 <= 2", "nothing here is about the RDRs"),
     ("MIN(rdr) >= 1 AND 1 <= 2", "nothing here is about the RDRs"),
     ("0.9 <= MIN(rdr) <= 1", "chained"),
-    ("(MIN(rdr) >= 1) = (MAX(rdr) >= 2)", "chained"),
     ("MIN(rdr) >= 1 OR MAX(rdr) <= 2", "OR"),
-    ("NOT MIN(rdr) >= 1", "NOT"),
     ("MIN(rdr) <> 1", "<>"),
-    ("MIN(rdr) BETWEEN 1 AND 2", "BETWEEN"),
-    ("MIN(rdr) IN (1, 2)", "IN"),
-    ("MIN(rdr) IS NULL", "IS NULL"),
     ("MIN(rdr) >= NULL", "NULL"),
     ("MIN(rdr) >= '0.95'", "without quotes"),
     ("MIN(rdr) >= 1e999", "too large"),
-    ("MIN(rdr) >= 0x1F", "not a condition"),
-    ("MIN(rdr) >= ?", "not supported"),
-    ("MIN(rdr) >= 1 AS met", "not a condition"),
     ("SELECT MIN(rdr) >= 1", "not a condition"),
     ("MIN(rdr) >= (SELECT 1)", "not supported"),
     ("DROP TABLE adult", "DROP"),
     ("MIN(rdr) >= 1; MAX(rdr) <= 2", "2 statements"),
     ("MIN(rdr) >= MAX(rdr", "not closed"),
     ("(MIN(rdr) >= 1", "cannot be read"),
-    ("MIN(rdr) >= 95%", "cannot be read"),
     ("'unclosed", "cannot be read"),
     ("MIN(rdr, 3) >= 1", r"MIN\(rdr, 3\)"),
     ("MIN(DISTINCT rdr) >= 1", "DISTINCT"),
     ("COUNT(1) >= 1", "COUNT"),
-    ("MIN(*) >= 1", "MIN"),
-    ("MIN(rdr + 1) >= 1", "MIN takes rdr"),
-    ("MIN(rdr ORDER BY rdr) >= 1", "MIN"),
     ("MIN(rdr) OVER () >= 1", "OVER"),
     ("MIN(rdr) IGNORE NULLS >= 1", "IgnoreNulls: this is not supported"),
     ("VARIANCE(rdr) >= 1", "VARIANCE"),
@@ -156,33 +133,23 @@ REFUSED = [
     ("QUANTILE_CONT(rdr, 1.5) >= 1", "between 0 and 1"),
     ("QUANTILE_CONT(rdr, -0.5) >= 1", "number is needed"),
     ("QUANTILE_CONT(rdr, MIN(rdr)) >= 1", "number is needed"),
-    ("QUANTILE_CONT(rdr, [0.1, 0.2]) >= 1", "number is needed"),
     ("PERCENTILE_CONT(0.5) WITHIN GROUP (ORDER BY rdr) >= 1", "not supported"),
     ("SQRT(MIN(rdr)) >= 1", "SQRT"),
-    ("MIN(rdr) ** 2 >= 1", "not supported"),
-    ("CASE WHEN MIN(rdr) > 1 THEN 1 END >= 1", "not supported"),
-    ("MIN(rdr) FILTER (WHERE rdr > 1) >= 1", "rdr cannot stand in it"),
     ("MIN(rdr) FILTER (WHERE a = 1 AND Normalized_RDR > 1) >= 1", "rdr cannot stand in it"),
     ("MIN(rdr) FILTER (WHERE age > (SELECT 1)) >= 1", "cannot stand in a FILTER"),
     ("MIN(rdr) FILTER (WHERE MAX(age) > 1) >= 1", "cannot stand in a FILTER"),
     ("MIN(rdr) FILTER (WHERE age > ?) >= 1", "cannot stand in a FILTER"),
-    ("MIN(rdr) FILTER (WHERE age > $1) >= 1", "cannot stand in a FILTER"),
     ("ABS(MIN(rdr)) FILTER (WHERE age > 1) >= 1", "FILTER belongs to an aggregate"),
-    ("MIN(rdr) FILTER (WHERE FIRST(age IGNORE NULLS) > 1) >= 1", "cannot stand in a FILTER"),
     ("ratio:", "needs a number"),
-    ("ratio:high", "needs a number"),
-    ("ratio:0", "above 0"),
     ("ratio:1.01", "at most 1"),
     ("ratio:nan", "above 0"),
     ("variance:0", "positive"),
     ("variance:inf", "positive"),
     ("range:3", "The short names are ratio:0.95, variance:1e-5, own:0.5"),
     ("ratio:0.9,range:3", "no short name range"),
-    ("own:-1", "own: takes a positive number"),
     ("advantage:2", "at most 1"),
     ("error:many", "error: needs a number, as in error:10"),
     ("advantage <= 0.2", r"put it into an aggregate, as in MAX\(advantage\)"),
-    ("MAX(error) <= 3", "MAX takes rdr, normalized_rdr, own_epsilon, advantage"),
     ("MIN(rdr) >= " + "+".join(["1"] * 200), "too deeply"),
     ("MIN(rdr) >= " + "(" * 5000 + "1" + ")" * 5000, "cannot be read"),
 ]
@@ -192,10 +159,8 @@ REFUSED = [
     ("source", "meant"),
     [
         ("cautios", "cautious"),
-        ("Balnced", "balanced"),
         ("ratio95", "ratio:0.95"),
         ("ratio=0.9", "ratio:0.9"),
-        ("ratio 0.9", "ratio:0.9"),
         ("ratoi:0.9", "ratio:0.9"),
         ("own <= 2", "own:2"),
         ("ratio", "ratio:0.95"),
@@ -210,7 +175,6 @@ def test_a_misspelt_name_is_answered_with_the_one_meant(source: str, meant: str)
     assert "FILTER" not in str(refusal.value)
     with pytest.raises(PreferenceError, match="presets are cautious, balanced, exploratory; the short names are ratio"):
         parse_preference("nothing")
-    assert parse_preference("error <= 10").text == parse_preference("error:10").text
 
 
 @pytest.mark.parametrize(("source", "message"), REFUSED, ids=[r[0][:60] for r in REFUSED])
@@ -241,6 +205,7 @@ def test_filters_are_named_deduplicated_and_evaluated() -> None:
         "filter1": "race <> 'White'",
     }
     assert preference.text == source.replace("(race", "(WHERE race")
+    assert [tree.parent for tree in preference.filters.values()] == [None, None]
     rdrs = rdrs_of([1.0, 2.0, 3.0], [2, 3, 1], filter0=[True, False, True], filter1=[False, True, False])
     assert not preference.evaluate(rdrs).satisfied  # medians 1 and 2
     rdrs = rdrs_of([1.0, 2.0, 3.0], [1, 3, 2], filter0=[True, False, True], filter1=[False, True, False])
@@ -260,12 +225,6 @@ def test_an_empty_filter_group_is_null_and_flagged() -> None:
 def test_a_filter_that_was_not_measured_is_refused() -> None:
     with pytest.raises(PreferenceError, match="not measured"):
         parse_preference("MIN(rdr) FILTER (WHERE a = 1) >= 0").evaluate(THREE)
-
-
-def test_a_filter_predicate_stands_alone() -> None:
-    (tree,) = parse_preference("MIN(rdr) FILTER (WHERE a = 1 /* remark */) >= 0").filters.values()
-    assert tree.parent is None
-    assert tree.sql("duckdb") == "a = 1"
 
 
 # ---------------------------------------------------------------- callables
@@ -480,14 +439,11 @@ def test_the_same_candidate_as_exact_rational_arithmetic() -> None:
 
 @pytest.mark.parametrize(("operator", "met"), [(">=", True), ("<=", True), ("=", True), (">", False), ("<", False)])
 @pytest.mark.parametrize("nudge", [0.0, 5e-13, -5e-13])
-def test_sides_within_the_tolerance_are_equal(operator: str, met: bool, nudge: float) -> None:
+def test_sides_are_equal_within_the_tolerance_and_not_beyond(operator: str, met: bool, nudge: float) -> None:
     preference = parse_preference(f"MAX(rdr) {operator} 3")
     assert preference.evaluate(rdrs_of([3.0 * (1.0 + nudge)], [1])).satisfied is met
-
-
-def test_sides_beyond_the_tolerance_are_not_equal() -> None:
-    assert not parse_preference("MAX(rdr) >= 3").evaluate(rdrs_of([3.0 * (1 - 2e-12)], [1])).satisfied
-    assert parse_preference("MAX(rdr) < 3").evaluate(rdrs_of([3.0 * (1 - 2e-12)], [1])).satisfied
+    beyond = preference.evaluate(rdrs_of([3.0 * (1.0 - 2e-12)], [1]))
+    assert beyond.satisfied is operator.startswith("<")
 
 
 def test_variance_survives_a_high_level() -> None:

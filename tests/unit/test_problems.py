@@ -76,32 +76,20 @@ def find_flags(text: str) -> set[str]:
 
 
 @pytest.mark.parametrize(
-    ("surface", "options", "command"),
+    ("surface", "words"),
     [
-        (
-            COMMAND_LINE,
-            "--min-rows 3 needs --policy paper. Leave --selection out.",
-            "dosimeter schema DATA --check FILE",
-        ),
-        (PYTHON, 'min_rows=3 needs policy="paper". Leave selection= out.', "Dataset.check_schema()"),
-        (SETTINGS, 'min_rows = 3 needs policy = "paper". Leave selection out.', "dosimeter schema DATA --check FILE"),
-        (WEB, 'min_rows = 3 needs policy = "paper". Leave selection out.', "dosimeter schema DATA --check FILE"),
+        (COMMAND_LINE, '--min-rows 3 --continue --all --epsilon E --table a"b Leave --selection out.'),
+        (PYTHON, r'min_rows=3 continued=True show_all= epsilon=E table="a\"b" Leave selection= out.'),
+        (SETTINGS, r'min_rows = 3 continued = true show_all epsilon = E table = "a\"b" Leave selection out.'),
+        (WEB, r'min_rows = 3 continued = true show_all epsilon = E table = "a\"b" Leave selection out.'),
     ],
 )
-def test_one_problem_on_every_surface(surface: Surface, options: str, command: str) -> None:
-    needs = (Option("min_rows", 3), " needs ", Option("policy", "paper"), ".")
-    assert Problem(*needs, leave_out("selection"), CHECK_SCHEMA).word(surface) == f"{options} Check with: {command}."
-
-
-def test_every_surface_words_every_kind_of_option() -> None:
-    options = [Option("continued", True), Option("show_all"), Option("epsilon", text="E"), Option("table", 'a"b')]
-    assert [option.word(COMMAND_LINE) for option in options] == ["--continue", "--all", "--epsilon E", '--table a"b']
-    assert [option.word(PYTHON) for option in options] == [
-        "continued=True", "show_all=", "epsilon=E", r'table="a\"b"',
-    ]  # fmt: skip
-    assert [option.word(SETTINGS) for option in options] == [
-        "continued = true", "show_all", "epsilon = E", r'table = "a\"b"',
-    ]  # fmt: skip
+def test_every_surface_words_every_kind_of_option(surface: Surface, words: str) -> None:
+    given = Option("min_rows", 3), Option("continued", True), Option("show_all"), Option("epsilon", text="E")
+    pieces = [piece for option in given for piece in (option, " ")]
+    command = "Dataset.check_schema()" if surface is PYTHON else "dosimeter schema DATA --check FILE"
+    told = Problem(*pieces, Option("table", 'a"b'), leave_out("selection"), CHECK_SCHEMA).word(surface)
+    assert told == f"{words} Check with: {command}."
 
 
 def test_a_hint_reaches_only_those_it_is_for() -> None:
@@ -162,19 +150,14 @@ def test_the_terms_of_an_account_are_worded_for_each_surface() -> None:
     with pytest.raises(LedgerError) as refused:
         account.check_terms(algorithm="fixed", policy=Policy.parse("paper"))
     assert refused.value.word(COMMAND_LINE).endswith("Leave --policy out.")
-    assert refused.value.word(SETTINGS).endswith(
-        'with policy = "budget:2", which cannot be changed. Set the configuration back to the terms of the account.'
-    )
+    assert 'with policy = "budget:2", which' in refused.value.word(SETTINGS)
+    assert "Leave" not in refused.value.word(SETTINGS)
     with pytest.raises(LedgerError, match=r"opened with no max_epsilon=, which.*Leave max_epsilon= out"):
         account.check_terms(algorithm="fixed", max_epsilon=Decimal(1))
     with pytest.raises(LedgerError) as refused:
         account.check_terms(algorithm="find")
-    assert "opened for a fixed ε (--epsilon); this release asks for an ε found from a preference (--prefer)." in (
-        refused.value.word(COMMAND_LINE)
-    )
-    assert "opened for a fixed ε; this release asks for an ε found from a preference. Set the" in refused.value.word(
-        SETTINGS
-    )
+    assert re.search(r"a fixed ε \(--epsilon\);.*\(--prefer\)\.", refused.value.word(COMMAND_LINE))
+    assert re.search(r"a fixed ε;.* from a preference\. ", refused.value.word(SETTINGS))
     changed = account.refuse_change("other", "other")
     assert "give --continue:" in changed.word(COMMAND_LINE)
     assert "give continued=True:" in str(changed)
@@ -256,13 +239,10 @@ def test_types_and_signatures_agree_with_what_is_declared() -> None:
     ("name", "good", "bad", "words"),
     [
         ("min_rows", 1, 0, "--min-rows must be a whole number, at least 1."),
-        ("top", 1, -1, "--top must be a whole number, at least 1."),
         ("epsilon", 0.1, float("nan"), "--epsilon must be a positive number."),
         ("svt", 1e-9, 0.0, "--svt must be a positive number."),
-        ("sensitivity", 1.0, float("inf"), "--sensitivity must be a positive number."),
         ("delimiter", ";", ";;", "--delimiter must be one character."),
         ("mechanism", "gaussian", "staircase", "--mechanism must be one of laplace, gaussian."),
-        ("selection", "paper", "", "--selection must be one of sharp, paper."),
     ],
 )
 def test_values_out_of_range_are_refused(name: str, good: object, bad: object, words: str) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from dosimeter.errors import SchemaError
@@ -92,19 +92,13 @@ def schemas(draw: st.DrawFn) -> Schema:
 
 @settings(max_examples=50)
 @given(schemas(), TEXTS)
+@example(parse_schema(EXAMPLE), 'Drafted.\ntable = "evil"\n\rreviewed = false')  # a comment stays one
 def test_written_and_read_again(schema: Schema, comment: str) -> None:
     text = dump_schema(schema, comment=comment)
     again = parse_schema(text)
     assert again == schema
     assert digest_schema(again) == digest_schema(schema)
     assert dump_schema(again, comment=comment) == text
-
-
-def test_a_comment_stays_a_comment(tmp_path: Path) -> None:
-    schema = parse_schema(EXAMPLE)
-    path = tmp_path / "adult.toml"
-    path.write_text(dump_schema(schema, comment='Drafted.\ntable = "evil"\n\rreviewed = false'), encoding="utf-8")
-    assert load_schema(path) == schema
 
 
 @pytest.mark.parametrize(
@@ -115,12 +109,9 @@ def test_a_comment_stays_a_comment(tmp_path: Path) -> None:
         ("parts/p-*.parquet", "conf/parts/p-*.parquet"),
         ("written.parquet/", "conf/written.parquet"),
         ("a.pq", "conf/a.pq"),
-        ("a.tsv", "conf/a.tsv"),
-        ("a.txt", "conf/a.txt"),
         ("duckdb:clinics.db", "duckdb:conf/clinics.db"),
         ("duckdb:/srv/clinics.db", "duckdb:/srv/clinics.db"),
         ("/srv/clinics.csv", "/srv/clinics.csv"),
-        ("clinics", "clinics"),
         ("ref.clinics", "ref.clinics"),
         ('"Odd.Schema"."Clinics"', '"Odd.Schema"."Clinics"'),
         ("s3://bucket/x.parquet", "s3://bucket/x.parquet"),
@@ -146,7 +137,6 @@ WRONG = [
     ("", "the table has no name"),
     ('table = " "\n[columns.a]\ntype = "text"', "the table has no name"),
     ('table = "t"', "there are no columns"),
-    ('table = "t"\ncolumns = 3', "there are no columns"),
     ('table = "t"\ncolour = "red"\n[columns.a]\ntype = "text"', "unknown entry 'colour'. Known: account, columns"),
     ('table = "t"\n[columns.a]\ntype = "text"\n[columns.A]\ntype = "text"', "upper and lower case"),
     ('table = "t"\nunit = ""\n[columns.a]\ntype = "text"', 'unit must be "row" or'),
@@ -155,11 +145,9 @@ WRONG = [
     ('table = "t"\nmax_rows_per_unit = 3\n[columns.a]\ntype = "text"', "everybody has one row"),
     ('table = "t"\nindividuals = 0\n[columns.a]\ntype = "text"', "individuals must be a positive whole number"),
     ('table = "t"\nindividuals = true\n[columns.a]\ntype = "text"', "individuals must be a positive whole number"),
-    ('table = "t"\nindividuals = 1.5\n[columns.a]\ntype = "text"', "individuals must be a positive whole number"),
     ('table = "t"\nreviewed = "yes"\n[columns.a]\ntype = "text"', "reviewed must be true or false"),
     ('table = "t"\nrow_key = "b"\n[columns.a]\ntype = "text"', "row_key must name one of the columns"),
     ('table = "t"\n[columns]\na = 3', "[columns.a] must be a section"),
-    ('table = "t"\n[columns.a]', "[columns.a] type must be one of integer, decimal"),
     ('table = "t"\n[columns.a]\ntype = "float"', "[columns.a] type must be one of integer, decimal"),
     ('table = "t"\n[columns.a]\ntype = ["text"]', "[columns.a] type must be one of integer, decimal"),
     ('table = "t"\n[columns.a]\ntype = "text"\nnullable = true', "[columns.a] has an unknown entry 'nullable'"),
@@ -189,7 +177,6 @@ WRONG = [
     ('table = "t"\n[columns.a]\ntype = "decimal"\nbounds = [0, 0.015]\nresolution = 0.01', "multiples of"),
     ('table = "t"\n[columns.a]\ntype = "text"\nvalues = ["x"]', "only category columns have values"),
     ('table = "t"\n[columns.a]\ntype = "category"\nvalues = []', "values must be a list of texts"),
-    ('table = "t"\n[columns.a]\ntype = "category"\nvalues = [1]', "values must be a list of texts"),
     ('table = "t"\n[columns.a]\ntype = "category"\nvalues = ["x", "x"]', "must not repeat"),
     ('table = "t"\n[columns.a]\ntype = "category"\nmax_length = 9', "only text columns have a max_length"),
     ('table = "t"\n[columns.a]\ntype = "text"\nmax_length = 0', "from 1 to 65,536"),

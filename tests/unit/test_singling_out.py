@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from decimal import Decimal
-from importlib import resources
 from pathlib import Path
 
 import pytest
@@ -53,10 +52,8 @@ def find(sql: str) -> list[str]:
     ("condition", "column"),
     [
         ("name = 'Yusuf Demir'", "name"),
-        ("name <> 'Yusuf Demir'", "name"),
         ("NOT (name = 'Yusuf Demir')", "name"),
         ("name IN ('a', 'b')", "name"),
-        ("name NOT IN ('a', 'b')", "name"),
         ("name LIKE 'Yusuf%'", "name"),
         ("patient = 218", "patient"),
         ("visit BETWEEN 7 AND 8", "visit"),
@@ -138,11 +135,12 @@ def test_explain_says_so() -> None:
     assert notes[1].startswith("patient = 5 singles people out by patient")
 
 
-def test_release_tells_the_controller_and_not_the_analyst(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    clinic = resources.files("dosimeter") / "data"
-    words = ["--schema", str(clinic / "clinic.toml"), "--ledger", str(tmp_path / "ledger.db"), "--epsilon", "0.1"]
+def test_release_tells_the_controller_and_not_the_analyst(
+    clinic: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["--schema", str(clinic.with_suffix(".toml")), "--ledger", str(tmp_path / "ledger.db"), "--epsilon", "0.1"]
     for sql, told in (("SELECT COUNT(*) FROM clinic WHERE name = 'x'", True), ("SELECT COUNT(*) FROM clinic", False)):
-        assert main(["release", str(clinic / "clinic.csv"), sql, *words, "--policy", "budget:1"]) == 0
+        assert main(["release", str(clinic), sql, *words, "--policy", "budget:1"]) == 0
         printed = capsys.readouterr()
         assert ("For the controller: name = 'x' singles people out by name" in printed.err) == told
         assert "singles people out" not in printed.out

@@ -149,20 +149,6 @@ def test_ascii_terminals_get_words_and_plain_bars() -> None:
     assert "\\u" not in text + table
 
 
-def test_no_color_leaves_the_signs() -> None:
-    stream = io.StringIO()
-    Console(file=stream, width=80, force_terminal=True, no_color=True).print(
-        candidate_table(PAPER, ["count(*)"], found=0.05)
-    )
-    assert not re.search(r"\x1b\[[\d;]*[34]8;", stream.getvalue())
-    assert "✓" in stream.getvalue()
-    coloured = io.StringIO()
-    Console(file=coloured, width=80, force_terminal=True, color_system="truecolor", no_color=False).print(
-        candidate_table(PAPER, ["count(*)"], found=0.05)
-    )
-    assert "38;2;0;114;178" in coloured.getvalue()  # #0072B2
-
-
 HOSTILE = "[red]\x1b[31mbold\x1b]0;owned\x07\u202eevil\r\n[/red]"
 
 

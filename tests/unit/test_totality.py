@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dosimeter.dataset import Dataset
-from dosimeter.errors import QueryError
+from dosimeter.errors import OptionError, QueryError
 from dosimeter.ledger import Ledger
 from tests.earlier_releases import noise_for_quantiles
 from tests.schemas import decimal, declare, plain, whole
@@ -117,7 +117,6 @@ def test_an_answer_does_not_depend_on_whom_the_query_is_aimed_at(tmp_path: objec
 
 
 def test_a_total_too_large_for_its_noise_is_refused_before_the_data_are_read(tmp_path: object) -> None:
-    from dosimeter.errors import OptionError
 
     schema = declare("t", 1000, {"x": whole(10**16, 10**16 + 10)})
     with (
