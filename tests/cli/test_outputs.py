@@ -42,13 +42,6 @@ def test_a_release_is_not_written_over_what_it_reads(shop: Shop, name: str) -> N
     assert (folder / "answer.csv").read_text().startswith('"n"')
 
 
-def test_an_older_answer_is_replaced(shop: Shop) -> None:
-    answer = shop.data.parent / "answer.csv"
-    answer.write_text("old")
-    assert shop.release(COUNT, *OPENED, "-o", str(answer))[0] == 0
-    assert "old" not in answer.read_text()
-
-
 def test_no_other_command_writes_over_what_it_reads(shop: Shop, tmp_path: Path) -> None:
     entry = shop.release(COUNT, *OPENED)
     assert entry[0] == 0

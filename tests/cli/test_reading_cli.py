@@ -49,14 +49,3 @@ def test_schema_check_counts_what_disagrees(run: Run, patients: Path, patients_s
         ("pay", "values that are no multiple of its resolution, and would be rounded: 2"),
     }
     assert "pay: values that are no multiple" in run("schema", patients, "--check", patients_schema).out
-
-
-def test_explain(run: Run, patients_schema: Path) -> None:
-    query = "SELECT ward, AVG(age) FROM patients GROUP BY ward ORDER BY ward LIMIT 2"
-    spoken = run("explain", query, "--schema", patients_schema).out
-    assert "6 noisy numbers: 2 for each of the 3 declared groups of ward." in spoken
-    floor = run("explain", "SELECT AVG(age) FROM patients", "--schema", patients_schema, "--min-rows", 9, "--json").json
-    assert floor["sensitivity"]["laplace"] == pytest.approx(10.0)
-    assert (
-        "and not by a noisy test" in run("explain", "SELECT MEDIAN(age) FROM patients", "--schema", patients_schema).out
-    )

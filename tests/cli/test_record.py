@@ -93,6 +93,7 @@ def test_a_denial_is_recorded_for_the_controller_alone(shop: Shop) -> None:
 
 def test_a_released_table_and_its_companion(shop: Shop) -> None:
     path = shop.directory / "answer.csv"
+    path.write_text("an older answer")
     status, out, err = shop.release(COUNT, "--epsilon", "0.5", "--policy", "paper", "--json", "-o", str(path))
     answer = json.loads(out)
     assert (status, err) == (0, f"Wrote {path}.\nWrote {path.with_suffix('.json')}.\n")

@@ -34,6 +34,12 @@ def test_bad_input_costs_nothing(shop: Shop, options: tuple[str, ...], message: 
     assert not shop.ledger.exists() or shop.accounts() == []
 
 
+def test_a_schema_without_the_number_of_individuals_backs_nothing(shop: Shop) -> None:
+    shop.schema.write_text(SCHEMA.replace("individuals = 30\n", ""), encoding="utf-8")
+    check_refusal(shop.release(COUNT, *FIXED), "individuals")
+    assert not shop.ledger.exists() or shop.accounts() == []
+
+
 def test_a_delta_of_one_individual_is_given_as_a_number(shop: Shop) -> None:
     """What is declared decides, whoever is in the table: 25 people where one is declared, one where two are."""
     told = []

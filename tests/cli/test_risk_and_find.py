@@ -167,12 +167,6 @@ def test_find_json(run: Run, patients: Path, patients_schema: Path) -> None:
         assert line["satisfied"] is (line["epsilon"] <= limit)
 
 
-def test_find_nothing_is_status_1(run: Run, patients: Path) -> None:
-    spoken = run("find", patients, EAST, "--prefer", "ratio:0.95", "--candidates", "10,1")
-    assert spoken.status == 1
-    assert "No candidate meets" in spoken.out
-
-
 def test_find_with_a_filter(run: Run, patients: Path, patients_schema: Path) -> None:
     prefer = "MEDIAN(rdr) FILTER (WHERE ward = 'east') / MAX(rdr) >= 0.9"
     document = run("find", patients, SUM, "--schema", patients_schema, "--prefer", prefer, "--json").json
