@@ -35,7 +35,7 @@ class Shop:
     def words(self, sql: str, *options: str) -> list[str]:
         return ["release", str(self.data), sql, "--schema", str(self.schema), "--ledger", str(self.ledger), *options]
 
-    def run(self, *words: str) -> Outcome:
+    def run(self, *words: object) -> Outcome:
         assert self._capsys is not None
         return run_command(self._capsys, *words)
 

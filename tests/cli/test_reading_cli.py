@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.command_line import Run
+from tests.cli.command_line import Run, check_refusal
 from tests.cli.test_risk_and_find import SUM
 
 # ---------------------------------------------------------------- where SQL and data come from
@@ -25,9 +25,7 @@ def test_sql_from_a_file_and_from_standard_input(
     monkeypatch.setattr(sys, "stdin", None)
     assert run("risk", patients, "-").status == 2
     for source in ("-", "/dev/stdin"):  # read more than once
-        refused = run("risk", source, SUM)
-        assert refused.status == 2
-        assert "Data cannot come from standard input" in refused.err
+        check_refusal(run("risk", source, SUM), "standard input")
 
 
 # ---------------------------------------------------------------- schema and explain

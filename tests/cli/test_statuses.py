@@ -11,6 +11,7 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -46,10 +47,7 @@ def test_closed_streams_get_nothing(patients: Path) -> None:
 
 
 def test_a_bug_of_ours_is_status_3(run: Run, patients: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(*_: object, **__: object) -> None:
-        raise RuntimeError("Ann is 30")
-
-    monkeypatch.setattr(Dataset, "plan", fail)
+    monkeypatch.setattr(Dataset, "plan", Mock(side_effect=RuntimeError("Ann is 30")))
     monkeypatch.delenv("DOSIMETER_DEBUG", raising=False)
     outcome = run("risk", patients, SUM, "--json")
     assert (outcome.status, outcome.out) == (3, "")
