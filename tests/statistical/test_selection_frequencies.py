@@ -213,14 +213,3 @@ def test_almost_nothing_that_the_sharp_test_releases_violates_it(adult: Selectio
     counts = run_integers(adult, "sharp", runs)
     assert share_of_violations(adult, counts) <= 30 / runs
     assert stats.binom.sf(30, runs, share) < 1e-8
-
-
-@pytest.mark.long
-def test_printed_test_on_adult_with_the_integers(adult: SelectionProblem) -> None:
-    """n = 20,000, α = 5e-8 for the fit and 2e-8 for the share."""
-    outcome = outcome_distribution(adult, method="paper")
-    counts = run_integers(adult, "paper", 20_000)
-    assert fit(counts, outcome) > ALPHA
-    share = violation_share(adult, outcome)
-    deviation = math.sqrt(share * (1 - share) / sum(counts[:-1]))
-    assert abs(share_of_violations(adult, counts) - share) < 5.6 * deviation
