@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import json
-import sqlite3
 from collections.abc import Callable
-from contextlib import closing
 from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from decimal import Decimal
 from fractions import Fraction
 from itertools import product
-from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
 
@@ -22,7 +18,7 @@ from dosimeter.ledger import AccountSummary, Continuation, Identification, Ledge
 from dosimeter.ledger.readings import Charge
 from tests.known import known
 from tests.ledger.ledger_worker import SCHEMA, SOURCE, decide_on, make_opening, make_request
-from tests.ledger.raw_records import describe_datasets, put_record, read_last, seal
+from tests.ledger.raw_records import describe_datasets
 
 
 def decide_always(reservation: Reservation) -> Callable[[AccountSummary | None], Reservation]:
@@ -104,24 +100,6 @@ def test_a_denial_after_the_noisy_test_costs_epsilon_svt(target: str) -> None:
         ]
         with pytest.raises(LedgerError, match="settled once"):
             ledger.settle(tested.id, status="released", answer=[])
-
-
-def test_an_overspent_delta_reads_infinity_and_null(tmp_path: Path) -> None:
-    """The ledger admits no such charge; a record of one, however it came there, must still be readable."""
-    path = tmp_path / "ledger.db"
-    with Ledger.open(path) as ledger:
-        ledger.reserve("clinic", decide_on("0.1", delta="1e-6"))
-        before = ledger.verify().head
-    with closing(sqlite3.connect(path)) as raw:
-        put_record(raw, seal(read_last(raw), seq=3, entry="e", previous=before))
-        raw.commit()
-    with Ledger.open(path) as ledger:
-        (dataset,) = describe_datasets(ledger)
-        assert dataset["epsilon"] is None
-        assert [entry["reading"] for entry in dataset["entries"]] == [0.1, None]
-        json.dumps(dataset, allow_nan=False)
-        with pytest.raises(LedgerError, match="does not admit"):
-            ledger.reserve("clinic", lambda _: Reservation(request=make_request(), charge=Charge(Decimal("0.1"))))
 
 
 def test_the_latest_answer_to_the_same_request_is_found(ledger: Ledger) -> None:

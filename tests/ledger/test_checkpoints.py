@@ -34,7 +34,7 @@ from dosimeter.release.run import recall_answer
 from tests.known import known
 from tests.ledger.ledger_worker import SCHEMA, decide_on, make_request
 from tests.ledger.long_ledgers import NAMES, grow_ledger, read_kinds, release, use_all
-from tests.ledger.raw_records import alter
+from tests.ledger.raw_records import alter, describe_datasets
 
 Kill = Callable[[list[list[str]]], None]
 
@@ -125,33 +125,16 @@ def test_what_is_read_from_a_checkpoint_is_what_the_chain_says(ledger: Ledger, s
     assert [kind for _, kind, _ in read_kinds(ledger)].count("checkpoint") >= 2
 
 
-def test_an_entry_that_was_open_for_long_is_settled(ledger: Ledger) -> None:
-    first = release(ledger, 0)
-    left = ledger.reserve("clinic", decide_on("0.5", request=replace(first.request, request_digest="left")))
-    for number in range(1, 40):
-        release(ledger, number)
-    settled = ledger.settle(left.id, status="released", answer=[{"n": 1}], guarantee="late")
-    assert settled == replace(
-        left, status="released", settled_at=settled.settled_at, columns=("n",), rows=((1,),), guarantee="late"
-    )
-    with pytest.raises(LedgerError, match="released already"):
-        ledger.settle(left.id, status="denied")
-    with pytest.raises(LedgerError, match="no entry 'nobody'"):
-        ledger.settle("nobody", status="denied")
-    assert ledger.find_answer("clinic", "left") == settled
-    assert ledger.verify().intact
-
-
-def test_an_infinite_reading_stays_infinite(ledger: Ledger) -> None:
+def test_an_infinite_reading_stays_infinite_and_reads_null(ledger: Ledger) -> None:
     release(ledger, 0)
     request = replace(make_request(), source_digest="source clinic")
-    pages_delta = Charge(Decimal("0.1"), delta=Decimal("1e-5"))  # more than δ_g: no policy admits it, a forger might
+    overspent = Charge(Decimal("0.1"), delta=Decimal("1e-5"))  # more than δ_g: no policy admits it, a forger might
     with ledger._store.writing() as transaction:
         from dosimeter.ledger.checked_chain import RecordWriter
         from dosimeter.ledger.entries import write_charge
 
         checked = CheckedChain.read(transaction)
-        payload = {"status": "reserved", "charge": write_charge(pages_delta), "request": request.to_payload()}
+        payload = {"status": "reserved", "charge": write_charge(overspent), "request": request.to_payload()}
         writer = RecordWriter(transaction, checked, "clinic", "2026-01-01T00:00:00Z")
         writer.append("reserve", {**payload, "viewed": False, "told": False}, "overspent")
         for number in range(MOST_FOLLOWING):
@@ -160,6 +143,11 @@ def test_an_infinite_reading_stays_infinite(ledger: Ledger) -> None:
     summary, account = known(ledger.summary("clinic")), known(ledger.account("clinic"))
     assert summary.reading.infinite
     assert summary.reading == account.reading
+    (dataset,) = describe_datasets(ledger)
+    assert dataset["epsilon"] is dataset["entries"][-1]["reading"] is None
+    json.dumps(dataset, allow_nan=False)
+    with pytest.raises(LedgerError, match="does not admit"):
+        ledger.reserve("clinic", lambda _: Reservation(request=request, charge=Charge(Decimal("0.1"))))
     assert ledger.verify().intact
 
 
