@@ -206,24 +206,7 @@ VALUES = st.recursive(
     ),
     max_leaves=4,
 )
-COLUMN = st.dictionaries(
-    st.sampled_from(["type", "bounds", "values", "resolution", "identifying", "x"]), VALUES, max_size=4
-)
-
-
-def write_schema(top: dict[str, str], columns: dict[str, dict[str, str]]) -> str:
-    lines = [f"{key} = {value}" for key, value in top.items()]
-    for name, facts in columns.items():
-        lines += [f"[columns.{name}]", *(f"{key} = {value}" for key, value in facts.items())]
-    return "\n".join(lines)
-
-
 SCHEMAS = st.one_of(
-    st.builds(
-        write_schema,
-        st.dictionaries(st.sampled_from(KEYS[:6]), VALUES, max_size=3).map(lambda top: {"table": '"t"', **top}),
-        st.dictionaries(st.sampled_from(["name", "age", "ward", "pay", "since", '"a b"', "AGE"]), COLUMN, max_size=4),
-    ),
     st.builds(
         lambda at, value: "\n".join(
             f"{line.split(' = ')[0]} = {value}" if number == at and " = " in line else line

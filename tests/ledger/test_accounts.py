@@ -84,7 +84,7 @@ def test_the_account_keeps_its_terms(ledger: Ledger) -> None:
         account.check_terms(algorithm="find")
 
 
-def test_a_denial_after_the_noisy_test_costs_epsilon_svt(target: str) -> None:
+def test_a_denial_after_the_noisy_test_costs_epsilon_svt(ledger: Ledger) -> None:
     asked = make_request(algorithm="find-and-release")
 
     def deny(account: AccountSummary | None) -> Reservation:
@@ -92,14 +92,13 @@ def test_a_denial_after_the_noisy_test_costs_epsilon_svt(target: str) -> None:
         svt = Decimal(1) if account is None else Decimal(0)
         return Reservation(request=asked, charge=Charge(Decimal(0), svt), status="denied", opening=opening)
 
-    with Ledger.open(target) as ledger:
-        tested, untested = ledger.reserve("clinic", deny), ledger.reserve("clinic", deny)
-        assert [(e.status, e.epsilon, e.charge, e.reading) for e in (tested, untested)] == [
-            ("denied", None, 1, 1),
-            ("denied", None, 0, 1),
-        ]
-        with pytest.raises(LedgerError, match="settled once"):
-            ledger.settle(tested.id, status="released", answer=[])
+    tested, untested = ledger.reserve("clinic", deny), ledger.reserve("clinic", deny)
+    assert [(e.status, e.epsilon, e.charge, e.reading) for e in (tested, untested)] == [
+        ("denied", None, 1, 1),
+        ("denied", None, 0, 1),
+    ]
+    with pytest.raises(LedgerError, match="settled once"):
+        ledger.settle(tested.id, status="released", answer=[])
 
 
 def test_the_latest_answer_to_the_same_request_is_found(ledger: Ledger) -> None:
@@ -134,32 +133,31 @@ def test_views_are_remembered_and_recorded_with_the_charge(ledger: Ledger) -> No
     assert ledger.reserve("clinic", lambda _: known).viewed
 
 
-def test_changed_data_never_open_a_fresh_account(target: str) -> None:
+def test_changed_data_never_open_a_fresh_account(ledger: Ledger) -> None:
     changed = make_request(source_digest="source-2")
     charge = Charge(Decimal("0.1"))
-    with Ledger.open(target) as ledger:
-        ledger.reserve("clinic", decide_on("0.3"))
+    ledger.reserve("clinic", decide_on("0.3"))
+    with pytest.raises(LedgerError, match="continued=True"):
+        ledger.reserve("clinic", lambda _: Reservation(request=changed, charge=charge))
+    with pytest.raises(LedgerError, match="already"):
+        ledger.reserve(
+            "clinic",
+            lambda _: Reservation(request=changed, charge=charge, opening=make_opening(source_digest="source-2")),
+        )
+    assert ledger.verify().records == 2
+    agreed = Continuation(schema_digest=SCHEMA, source_digest="source-2", by="Ada")
+    entry = ledger.reserve("clinic", lambda _: Reservation(request=changed, charge=charge, continuation=agreed))
+    assert entry.reading == Decimal("0.4")
+    account = known(ledger.account("clinic"))
+    assert account.is_of(SCHEMA, "source-2")
+    assert account.agreed == ((SCHEMA, SOURCE), (SCHEMA, "source-2"))
+    assert [(c.by, c.source_digest) for c in account.continuations] == [("Ada", "source-2")]
+    assert ledger.reserve("clinic", decide_on("0.1")).reading == Decimal("0.5")  # the old data: agreed to before
+    for pair in ((SCHEMA, "source-3"), ("schema-2", "source-2")):
+        other = make_request(schema_digest=pair[0], source_digest=pair[1])
+        reservation = Reservation(request=other, charge=charge)
         with pytest.raises(LedgerError, match="continued=True"):
-            ledger.reserve("clinic", lambda _: Reservation(request=changed, charge=charge))
-        with pytest.raises(LedgerError, match="already"):
-            ledger.reserve(
-                "clinic",
-                lambda _: Reservation(request=changed, charge=charge, opening=make_opening(source_digest="source-2")),
-            )
-        assert ledger.verify().records == 2
-        agreed = Continuation(schema_digest=SCHEMA, source_digest="source-2", by="Ada")
-        entry = ledger.reserve("clinic", lambda _: Reservation(request=changed, charge=charge, continuation=agreed))
-        assert entry.reading == Decimal("0.4")
-        account = known(ledger.account("clinic"))
-        assert account.is_of(SCHEMA, "source-2")
-        assert account.agreed == ((SCHEMA, SOURCE), (SCHEMA, "source-2"))
-        assert [(c.by, c.source_digest) for c in account.continuations] == [("Ada", "source-2")]
-        assert ledger.reserve("clinic", decide_on("0.1")).reading == Decimal("0.5")  # the old data: agreed to before
-        for pair in ((SCHEMA, "source-3"), ("schema-2", "source-2")):
-            other = make_request(schema_digest=pair[0], source_digest=pair[1])
-            reservation = Reservation(request=other, charge=charge)
-            with pytest.raises(LedgerError, match="continued=True"):
-                ledger.reserve("clinic", decide_always(reservation))
+            ledger.reserve("clinic", decide_always(reservation))
 
 
 def test_datasets_are_told_apart(ledger: Ledger) -> None:
@@ -185,19 +183,18 @@ def open_with(source: str, *identities: str, epsilon: str = "0.1") -> Callable[[
     return decide
 
 
-def test_data_are_identified_once(target: str) -> None:
+def test_data_are_identified_once(ledger: Ledger) -> None:
     found = Identification(schema_digest=SCHEMA, source_digest=SOURCE, identities=frozenset({"bytes:1"}))
-    with Ledger.open(target) as ledger:
-        with pytest.raises(LedgerError, match="never agreed"):
-            ledger.identify("clinic", found)
-        ledger.reserve("clinic", decide_on("0.1"))  # opened without: nobody looked
-        with pytest.raises(LedgerError, match="never agreed"):
-            ledger.identify("clinic", replace(found, source_digest="another"))
-        for _ in range(2):
-            ledger.identify("clinic", found)
-        assert ledger.verify().records == 3
-        account = known(ledger.account("clinic"))
-        assert (account.identities, account.overlaps) == ({"bytes:1"}, ())
+    with pytest.raises(LedgerError, match="never agreed"):
+        ledger.identify("clinic", found)
+    ledger.reserve("clinic", decide_on("0.1"))  # opened without: nobody looked
+    with pytest.raises(LedgerError, match="never agreed"):
+        ledger.identify("clinic", replace(found, source_digest="another"))
+    for _ in range(2):
+        ledger.identify("clinic", found)
+    assert ledger.verify().records == 3
+    account = known(ledger.account("clinic"))
+    assert (account.identities, account.overlaps) == ({"bytes:1"}, ())
 
 
 @pytest.mark.parametrize(
@@ -315,15 +312,3 @@ def test_values_show_no_private_numbers(ledger: Ledger) -> None:
     """An ε of algorithm 1, and the reading it adds to, are private: no repr shows them."""
     entry = ledger.reserve("clinic", decide_on("0.777", request=make_request(algorithm="find")))
     assert "0.777" not in f"{entry!r} {ledger.account('clinic')!r} {ledger!r}"
-
-
-def test_looks_are_told_apart_by_whom_they_were_for(ledger: Ledger) -> None:
-    for _ in range(2):
-        ledger.record_view("clinic", "measured-1", "risk", analyst="anna")
-    assert ledger.verify().records == 1
-    assert ledger.viewed("clinic", "plan-1", "measured-1")
-    assert ledger.may_tell_look("clinic", "measured-1", analyst="anna")
-    assert not ledger.may_tell_look("clinic", "measured-1", analyst="eve")
-    assert not ledger.may_tell_look("clinic", "measured-1", analyst=None)
-    ledger.record_view("clinic", "measured-1", "risk")
-    assert ledger.may_tell_look("clinic", "measured-1", analyst="eve")

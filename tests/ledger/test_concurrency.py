@@ -87,8 +87,7 @@ def crowd_releases(target: str, each: int, policy: str) -> tuple[list[dict[str, 
     assert len(outcomes) == PROCESSES * each
     with Ledger.open(target, create=False) as ledger:
         assert ledger.verify().intact
-        account = ledger.account("crowded")
-    assert account is not None
+        account = known(ledger.account("crowded"))
     assert {entry.id: entry.status for entry in account.entries} == {o["entry"]: o["status"] for o in outcomes}
     before = Decimal(0)
     for entry in account.entries:  # every entry was decided on the reading that the one before it left

@@ -264,10 +264,8 @@ def check_what_is_shown(target: str, repeats: int, capsys: pytest.CaptureFixture
         shown = datasets[name]
         assert (shown["stopped"] and shown["stopped"]["kind"]) == ("killed" if left == "killed" else None)
         assert shown["epsilon"] == (0 if left == "killed" else EPSILON)
-        assert [entry["status"] for entry in shown["entries"]] == ([] if left == "killed" else [left])
-        assert [entry["answer"] is None for entry in shown["entries"]] == (
-            [] if left == "killed" else [left == "reserved"]
-        )
+        told = [] if left == "killed" else [(left, left == "reserved")]
+        assert [(entry["status"], entry["answer"] is None) for entry in shown["entries"]] == told
     assert main(["ledger", target]) == 0
     text = capsys.readouterr().out
     lefts = [left for _, left in list_names(repeats)]

@@ -174,8 +174,7 @@ def test_what_fails_while_it_is_measured_stops_everything(
     after = known(ledger.account("patients"))
     assert (after.reading, after.entries) == (account.reading, account.entries)  # no charge, and no denial
     assert len(ledger.incidents("patients")) == 1
-    assert after.stopped is not None
-    assert after.stopped.kind == "measuring"
+    assert known(after.stopped).kind == "measuring"
     ledger.clear("patients", by="Carol", reason="names are not asked for")
     repeated = dataset.release(SOUND, ledger=ledger, **way)
     assert (repeated.repeated, repeated.answer) == (True, before.answer)
@@ -257,8 +256,8 @@ def test_noise_that_fails_is_charged_and_stops_the_dataset(
     account = known(ledger.account("patients"))
     assert account.reading.epsilon == account.entries[0].charge > 0
     assert account.entries[0].status == "denied"
-    assert account.stopped is not None
-    assert (account.stopped.kind, account.stopped.entry) == ("noise", account.entries[0].id)
+    stopped = known(account.stopped)
+    assert (stopped.kind, stopped.entry) == ("noise", account.entries[0].id)
 
 
 def test_a_release_that_was_measured_before_the_stop_is_not_answered_after_it(

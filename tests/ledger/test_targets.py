@@ -23,6 +23,7 @@ from dosimeter.ledger.backends import Connection, SQLite, choose_backend
 from tests.known import known
 from tests.ledger.ledger_worker import decide_on
 from tests.ledger.processes import hand_over
+from tests.ledger.raw_records import alter
 
 
 def test_a_new_file_belongs_to_its_owner_alone(tmp_path: Path) -> None:
@@ -58,23 +59,9 @@ def test_odd_file_names(tmp_path: Path) -> None:
         assert (tmp_path / name).is_file()
 
 
-def write_other_database(path: Path) -> None:
-    with closing(sqlite3.connect(path)) as raw:
-        raw.execute("CREATE TABLE patients (name TEXT)")
-
-
-def write_newer_ledger(path: Path) -> None:
+def write_altered_ledger(path: Path, statement: str) -> None:
     Ledger.open(path).close()
-    with closing(sqlite3.connect(path)) as raw:
-        raw.executescript(
-            "DROP TRIGGER dosimeter_ledger_format_no_update; UPDATE dosimeter_ledger_format SET version = 2"
-        )
-
-
-def write_half_ledger(path: Path) -> None:
-    Ledger.open(path).close()
-    with closing(sqlite3.connect(path)) as raw:
-        raw.execute("DROP TABLE dosimeter_ledger")
+    alter(str(path), statement)
 
 
 def write_damaged_ledger(path: Path) -> None:
@@ -89,9 +76,9 @@ def write_damaged_ledger(path: Path) -> None:
     [
         (lambda path: path.write_text("name,age\nAda,36\n" * 100), "is not a ledger"),
         (lambda path: path.write_bytes(b"x"), "is not a ledger"),
-        (write_other_database, "not a ledger"),
-        (write_newer_ledger, "format 2"),
-        (write_half_ledger, "not a whole ledger"),
+        (lambda path: alter(str(path), "CREATE TABLE patients (name TEXT)"), "not a ledger"),
+        (lambda path: write_altered_ledger(path, "UPDATE dosimeter_ledger_format SET version = 2"), "format 2"),
+        (lambda path: write_altered_ledger(path, "DROP TABLE dosimeter_ledger"), "not a whole ledger"),
         (write_damaged_ledger, "damaged"),
         (lambda path: path.mkdir(), "is a directory"),
     ],
@@ -124,11 +111,6 @@ def test_other_targets_are_refused(target: str) -> None:
     assert "secret" not in str(caught.value)
 
 
-def reserve_often(ledger: Ledger) -> None:
-    for _ in range(100):
-        ledger.reserve("clinic", decide_on("0.001"))
-
-
 def test_a_full_disk(tmp_path: Path) -> None:
     path = tmp_path / "ledger.db"
     Ledger.open(path).close()
@@ -146,7 +128,7 @@ def test_a_full_disk(tmp_path: Path) -> None:
         Ledger.open(path) as ledger,
         pytest.raises(LedgerError, match="disk is full"),
     ):
-        reserve_often(ledger)
+        spend(ledger, 100)
     with Ledger.open(path) as ledger:
         assert ledger.verify().intact
         ledger.reserve("clinic", decide_on("0.001"))
