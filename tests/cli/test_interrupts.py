@@ -78,14 +78,14 @@ def interrupt_releases(shop: Shop, times: int, number: signal.Signals) -> int:
     return stopped
 
 
-@pytest.mark.parametrize(("times", "number"), [(4, signal.SIGINT), (2, signal.SIGTERM)])
+@pytest.mark.parametrize(
+    ("times", "number"),
+    [(4, signal.SIGINT), (2, signal.SIGTERM), pytest.param(50, signal.SIGINT, marks=pytest.mark.long)],
+)
 def test_a_release_ends_quietly(large_shop: Shop, times: int, number: signal.Signals) -> None:
-    assert interrupt_releases(large_shop, times, number) >= 1  # the first comes while modules are being loaded
-
-
-@pytest.mark.long
-def test_fifty_interrupts_spread_over_a_release(large_shop: Shop) -> None:
-    assert interrupt_releases(large_shop, 50, signal.SIGINT) >= 5
+    assert interrupt_releases(large_shop, times, number) >= max(
+        1, times // 10
+    )  # the first comes while modules are being loaded
 
 
 def test_a_signal_that_is_ignored_stays_ignored(large_shop: Shop) -> None:

@@ -8,7 +8,7 @@ import json
 import pytest
 
 from tests.cli.command_line import check_refusal
-from tests.cli.small_shop import COUNT, FIXED, Shop, break_content, read_output
+from tests.cli.small_shop import COUNT, FIXED, Shop, read_output
 from tests.small_tables import SHOP_SCHEMA as SCHEMA
 
 # ---------------------------------------------------------------- the ledger
@@ -47,26 +47,6 @@ def test_the_ledger_in_parts(shop: Shop) -> None:
     assert len(account["entries"]) == 3
 
 
-def test_verify_and_its_head(shop: Shop) -> None:
-    shop.release(COUNT, *FIXED)
-    out = read_output(shop.run("ledger", str(shop.ledger), "verify"))
-    assert out.startswith("Intact: 4 records. Head ")
-    assert shop.run("ledger", str(shop.ledger), "verify", "--head", "abc")[0] == 2
-    break_content(shop.ledger)
-    status, out, _ = shop.run("ledger", str(shop.ledger), "verify")
-    assert status == 1
-    assert out.startswith("Not intact: record 3")
-
-
-def test_export_to_a_file(shop: Shop) -> None:
-    shop.release(COUNT, *FIXED)
-    lines = shop.directory / "records.jsonl"
-    status, out, _ = shop.run("ledger", str(shop.ledger), "export", "-o", str(lines))
-    assert (status, out) == (0, "")
-    assert lines.read_text(encoding="utf-8") == shop.run("ledger", str(shop.ledger), "export")[1]
-    assert shop.run("ledger", str(shop.ledger), "export", "-o", str(shop.directory / "no" / "x"))[0] == 2
-
-
 def test_the_staircase(shop: Shop) -> None:
     shop.release(COUNT, *FIXED)
     shop.release(COUNT, "--epsilon", "0.7")
@@ -74,9 +54,7 @@ def test_the_staircase(shop: Shop) -> None:
     out = read_output(shop.run("ledger", str(shop.ledger), "--plot", str(picture), "--json"))
     assert json.loads(out)["datasets"][0]["epsilon"] == 1.2
     assert ">The odometer reads 1.2</text>" in picture.read_text(encoding="utf-8")
-    assert shop.run("ledger", str(shop.ledger), "--plot", str(picture), "--by-time")[0] == 0
-    assert "time (UTC)" in picture.read_text(encoding="utf-8")
-    assert shop.run("ledger", str(shop.ledger), "--by-time")[0] == 2
+    check_refusal(shop.run("ledger", shop.ledger, "--by-time"))
     shop.schema.write_text(SCHEMA.replace('"shop"', '"store"'), encoding="utf-8")
     shop.write_data(last="1")
     shop.release(COUNT.replace("shop", "store"), *FIXED)
@@ -98,23 +76,12 @@ def test_options_that_go_with_another_action(shop: Shop, words: tuple[str, ...])
 # ---------------------------------------------------------------- looking with a ledger
 
 
-def test_find_honours_the_account(shop: Shop) -> None:
-    look = ("--schema", str(shop.schema), "--ledger", str(shop.ledger), "--prefer", "ratio:0.4")
-    shop.release(COUNT, "--epsilon", "0.7", "--policy", "budget:1.2")
-    out = read_output(shop.run("find", str(shop.data), COUNT, *look))
-    assert "Largest ε that meets MIN(rdr) / MAX(rdr) >= 0.4: 0.5 (" in " ".join(out.split())
-    shop.release(COUNT, "--epsilon", "0.5")
-    status, out, _ = shop.run("find", str(shop.data), COUNT, *look)
-    assert status == 1
-    assert "Stopped by the account, not by MIN(rdr) / MAX(rdr) >= 0.4" in " ".join(out.split())
-    check_refusal(shop.run("find", shop.data, COUNT, "--ledger", shop.ledger, "--prefer", "ratio:0.4"), "--schema")
-
-
 def test_find_says_the_same_with_and_without_a_ledger(shop: Shop) -> None:
     """To the letter, as long as the account is not in the way; where it is, terminal and picture name its own rule."""
     shop.release(COUNT, "--epsilon", "0.01", "--policy", "budget:100")
     find = ("find", str(shop.data), COUNT, "--schema", str(shop.schema), "--prefer")
     with_ledger = ("--ledger", str(shop.ledger))
+    check_refusal(shop.run("find", shop.data, COUNT, "--prefer", "ratio:0.4", *with_ledger), "--schema")
     nobody = "MAX(rdr) FILTER (WHERE city = 'Ulm') / MAX(rdr) >= 0.5"
     for preference in ("ratio:0.99,error:1", "ratio:1", "ratio:0.4", "cautious", nobody):
         alone = shop.run(*find, preference)

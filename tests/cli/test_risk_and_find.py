@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import csv
+import io
 import math
 import re
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
-from tests.cli.command_line import Run
+from tests.cli.command_line import Run, check_refusal
 
 SUM = "SELECT SUM(age) FROM patients"
 EAST = "SELECT COUNT(*) FROM patients WHERE ward = 'east'"
@@ -133,6 +135,20 @@ def test_all_shows_every_candidate(run: Run, patients: Path) -> None:
     assert "37 candidates" in few
     assert not re.search(r"^\s*0\.007\s", few, re.MULTILINE)
     assert re.search(r"^\s*0\.007\s", every, re.MULTILINE)
+
+
+def test_sql_from_a_file_and_from_standard_input(
+    run: Run, patients: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "query.sql").write_text(f"{SUM}\n-- everybody's age\n", encoding="utf-8")
+    assert run("risk", patients, f"@{tmp_path / 'query.sql'}", "--epsilon", 1, "--json").json["query"].startswith(SUM)
+    for name in ("-", "@-"):
+        monkeypatch.setattr(sys, "stdin", io.StringIO(SUM))
+        assert run("risk", patients, name, "--epsilon", 1, "--json").json["query"] == SUM
+    monkeypatch.setattr(sys, "stdin", None)
+    assert run("risk", patients, "-").status == 2
+    for source in ("-", "/dev/stdin"):  # read more than once
+        check_refusal(run("risk", source, SUM), "standard input")
 
 
 # ---------------------------------------------------------------- find

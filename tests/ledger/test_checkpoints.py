@@ -11,6 +11,7 @@ from decimal import Decimal
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import psycopg
 import pytest
@@ -23,7 +24,6 @@ from dosimeter.ledger import (
     Continuation,
     Identification,
     Ledger,
-    Record,
     Reservation,
     Verification,
 )
@@ -335,14 +335,10 @@ def test_a_ledger_without_checkpoints_that_cannot_be_written_is_read(
 ) -> None:
     forget_checkpoints(str(tmp_path / "ledger.db"), monkeypatch)
     with Ledger.open(tmp_path / "ledger.db", create=False) as ledger:
-        monkeypatch.setattr(Transaction, "append", refuse_to_append)
+        monkeypatch.setattr(Transaction, "append", Mock(side_effect=LedgerError("The ledger cannot be written to.")))
         assert known(ledger.summary("clinic")).entry_count == 50
         assert ledger.find_answer("clinic", "request-3") is not None
         assert ledger.verify().records == 101
-
-
-def refuse_to_append(transaction: Transaction, record: Record) -> None:
-    raise LedgerError("The ledger cannot be written to.")
 
 
 def test_an_altered_ledger_without_checkpoints_gets_none(target: str, monkeypatch: pytest.MonkeyPatch) -> None:

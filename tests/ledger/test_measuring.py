@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import subprocess
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 from unittest import mock
 
@@ -19,21 +19,13 @@ from dosimeter.ledger.checked_chain import MOST_FOLLOWING
 from dosimeter.ledger.store import Transaction
 from tests.known import known
 from tests.ledger.ledger_worker import decide_on, measure
-from tests.ledger.processes import hand_over, start_program
+from tests.ledger.processes import hand_over, keep_running
 from tests.ledger.raw_records import export_records
 
 
-@contextmanager
-def measure_elsewhere(target: str, dataset: str = "clinic") -> Iterator[subprocess.Popen[str]]:
-    """Yield another process that is measuring; killed at the end of the block, if it was not before."""
-    process = start_program("ledger_worker.py", "measure", target, dataset, stdin=subprocess.PIPE)
-    try:
-        assert process.stdout is not None
-        assert process.stdout.readline() == "measuring\n"
-        yield process
-    finally:
-        process.kill()
-        process.communicate()
+def measure_elsewhere(target: str, dataset: str = "clinic") -> AbstractContextManager[subprocess.Popen[str]]:
+    """Give another process that is measuring; killed at the end of the block, if it was not before."""
+    return keep_running("ledger_worker.py", "measure", target, dataset, until="measuring")
 
 
 def kill_one(target: str, dataset: str = "clinic") -> None:
