@@ -18,11 +18,8 @@ def test_the_ledger_for_people(shop: Shop) -> None:
     who = ("--analyst", "Ada", "--purpose", "year report")
     shop.release(COUNT, "--epsilon", "0.3", "--policy", "budget:2", "--max-epsilon", "1", *who)
     out = read_output(shop.run("ledger", str(shop.ledger)))
-    for text in ("0.3 of 2 spent, 1.7 left", "Ada", "year report"):
+    for text in ("0.3 of 2 spent", "Ada", "year report", "budget:2", "at most 1 per query", "17 more answers"):
         assert text in out
-    assert "shop: reading ε = 0.3" in out
-    assert "policy budget:2, algorithm mixed, at most 1 per query" in out
-    assert "17 more answers at ε = 0.1" in out
     assert COUNT in " ".join(out.split())
 
 

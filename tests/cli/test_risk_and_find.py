@@ -56,6 +56,17 @@ def test_risk_looks_at_the_papers_candidates_by_default(run: Run, patients: Path
     assert any("No schema was given" in note for note in document["notes"])
 
 
+def test_gaussian(run: Run, patients: Path, patients_schema: Path) -> None:
+    words = ["risk", patients, WARDS, "--schema", patients_schema, "--mechanism", "gaussian", "--epsilon", 0.8]
+    classic = run(*words, "--calibration", "classic", "--delta", "1/n^2", "--json").json
+    assert (classic["calibration"], classic["delta"], classic["k"]) == ("classic", pytest.approx(1 / 36), 3)
+    (line,) = classic["candidates"]
+    assert line["noise_scale"] == pytest.approx(math.sqrt(2 * math.log(1.25 * 36)) / 0.8)  # M2
+    default, smaller = (run(*words, *delta, "--json").json for delta in ((), ("--delta", 1e-9)))
+    assert (default["calibration"], default["delta"]) == ("zcdp", pytest.approx(1 / 36))
+    assert smaller["candidates"][0]["noise_scale"] > default["candidates"][0]["noise_scale"]
+
+
 def test_top_masks_what_identifies(run: Run, patients: Path, patients_schema: Path) -> None:
     words = ["risk", patients, SUM, "--schema", patients_schema, "--epsilon", 1, "--top", 3]
     document = run(*words, "--json").json
@@ -167,15 +178,6 @@ def test_find_json(run: Run, patients: Path, patients_schema: Path) -> None:
         assert line["satisfied"] is (line["epsilon"] <= limit)
 
 
-def test_find_with_a_filter(run: Run, patients: Path, patients_schema: Path) -> None:
-    prefer = "MEDIAN(rdr) FILTER (WHERE ward = 'east') / MAX(rdr) >= 0.9"
-    document = run("find", patients, SUM, "--schema", patients_schema, "--prefer", prefer, "--json").json
-    assert document["epsilon"] == 0.2  # (35 + b)/(90 + b) ≥ 0.9 from b = 460 on, b = 100/ε
-    at = {line["epsilon"]: line["value"] for line in document["candidates"]}
-    assert at[1.0] == pytest.approx(135 / 190)
-    assert document["limit"] is None
-
-
 def test_find_with_several_conditions(run: Run, patients: Path, patients_schema: Path) -> None:
     prefer = "MIN(rdr)/MAX(rdr) >= 0.5 AND AVG(rdr) <= 1.2 * MIN(rdr)"
     joined = run("find", patients, SUM, "--schema", patients_schema, "--json", "--prefer", prefer).json
@@ -207,3 +209,5 @@ def test_observed_groups_and_a_floor_on_rows(run: Run, patients: Path, patients_
     assert any("observed" in note for note in observed["notes"])
     mean = run("risk", patients, "SELECT AVG(age) FROM patients", *words, "--min-rows", 4).json
     assert (mean["k"], mean["sensitivity"]) == (1, pytest.approx(100 / 5))  # S2
+    told = run("explain", "SELECT AVG(age) FROM patients", "--schema", patients_schema, "--min-rows", 9, "--json").json
+    assert told["sensitivity"]["laplace"] == pytest.approx(100 / 10)

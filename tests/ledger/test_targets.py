@@ -200,18 +200,16 @@ def test_users_who_are_refused_are_not_told_to_check_the_network(create_database
 
 
 @pytest.mark.parametrize(
-    ("message", "words"),
+    "message",
     [
-        ('connection failed: FATAL:  password authentication failed for user "ada"', "refuses this user or password"),
-        ("connection failed: FATAL:  Passwort-Authentifizierung fehlgeschlagen: »ada«", "answered and refused"),
-        ("connection failed: FATAL:  sorry, too many clients already", "answered and refused"),
-        ("connection failed: Connection refused. Is the server running on that host?", "cannot be reached"),
+        "connection failed: FATAL:  Passwort-Authentifizierung fehlgeschlagen: »ada«",
+        "connection failed: FATAL:  sorry, too many clients already",
     ],
 )
-def test_a_server_that_answers_is_not_called_unreachable(message: str, words: str) -> None:
+def test_a_server_that_answers_is_not_called_unreachable(message: str) -> None:
     backend = choose_backend("postgresql://ada:hunter2@127.0.0.1:1/ledger", 1.0)
     said = backend.explain(psycopg.OperationalError(message), writing=False)
-    assert words in said
+    assert "answered and refused" in said
     assert "ada" not in said
 
 
