@@ -181,7 +181,6 @@ def rewrite_from(raw: sqlite3.Connection, seq: int, **changes: object) -> None:
 def test_a_record_that_was_resealed_alone_is_seen(tampered: Tampered, seq: int) -> None:
     raw, ledger = tampered
     put_record(raw, seal(read_last(raw, "seq = ?", seq), at="2020-01-01T00:00:00Z"))
-    assert first_bad(ledger) == seq + 1
     assert ledger.verify().first_bad == (seq + 1, "it does not follow the record before it")
 
 
