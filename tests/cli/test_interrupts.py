@@ -26,9 +26,8 @@ NAMED = re.compile(rf"{re.escape(STOPPED)} The answer had been charged: entry (\
 
 
 @pytest.fixture
-def large_shop(tmp_path: Path) -> Shop:
+def large_shop(shop: Shop) -> Shop:
     """So many rows that reading them is a part of the time."""
-    shop = Shop(tmp_path, None)
     rows = shop.data.read_text(encoding="utf-8").splitlines()
     shop.data.write_text("\n".join([rows[0], *rows[1:] * 20_000]) + "\n", encoding="utf-8")
     return shop
