@@ -29,7 +29,7 @@ from dosimeter.release import run as releasing
 from dosimeter.schema.toml import dump_schema, read_schema
 from tests.known import known
 from tests.ledger.ledger_worker import decide_on
-from tests.ledger.raw_records import describe_datasets, export_records
+from tests.ledger.raw_records import describe_datasets, end_sessions, export_records
 from tests.recorded.recorded_files import write_bad_bytes
 from tests.schemas import declare, plain, whole
 
@@ -307,15 +307,6 @@ def source(create_database: Callable[[], str]) -> str:
 def visits(source: str) -> Iterator[Dataset]:
     with Dataset.open(source, schema=VISITS, table="visits") as opened:
         yield opened
-
-
-def end_sessions(url: str, application: str) -> None:
-    with psycopg.connect(url, autocommit=True) as raw:
-        raw.execute(
-            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = %s AND datname = "
-            "current_database()",
-            [application],
-        )
 
 
 def query_while_measuring(patched: pytest.MonkeyPatch, run: Callable[[PostgresEngine, str], Any]) -> None:

@@ -23,7 +23,7 @@ from dosimeter.ledger.backends import Connection, SQLite, choose_backend
 from tests.known import known
 from tests.ledger.ledger_worker import decide_on
 from tests.ledger.processes import hand_over
-from tests.ledger.raw_records import alter
+from tests.ledger.raw_records import alter, end_sessions
 
 
 def test_a_new_file_belongs_to_its_owner_alone(tmp_path: Path) -> None:
@@ -254,10 +254,7 @@ def test_a_lost_connection_is_one_clear_error(create_database: Callable[[], str]
     url = create_database()
 
     def cut_off(account: AccountSummary | None) -> Reservation:
-        with psycopg.connect(url, autocommit=True) as raw:
-            raw.execute(
-                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'dosimeter ledger'"
-            )
+        end_sessions(url, "dosimeter ledger")
         return decide_on("0.1")(account)
 
     with Ledger.open(url) as ledger:
