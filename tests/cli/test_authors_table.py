@@ -8,45 +8,27 @@ from pathlib import Path
 
 import pytest
 
+from dosimeter_paper.reproduction.queries import AUTHORS_EPSILON, QUERIES, RATIOS, MechanismName, PaperQuery
 from tests.cli.command_line import Run
 
-QUERIES = {
-    "Q1": "SELECT COUNT(*) FROM adult WHERE income == '>50K' AND education_num == 13 AND age == 25",
-    "Q2": "SELECT marital_status, COUNT(*) FROM adult WHERE race == 'Asian-Pac-Islander' AND age >= 30 AND age <= 40 "
-    "GROUP BY marital_status",
-    "Q3": "SELECT COUNT(*) FROM adult WHERE native_country != 'United-States' AND sex == 'Female'",
-    "Q4": "SELECT AVG(hours_per_week) FROM adult WHERE workclass == 'Federal-gov' OR workclass == 'Local-gov' "
-    "OR workclass == 'State-gov'",
-    "Q5": "SELECT SUM(capital_gain) FROM adult",
-}
 # The authors' Δ of an AVG: the range over all rows, even under a WHERE. The others are what the data's bounds give.
 BY_HAND = {"Q4": (99 - 1) / 32561}
-# Their row for 0.75; paper/tests computes the other forty cells in the same way.
-FOUND = {
-    ("laplace", "Q1"): 0.3,
-    ("laplace", "Q2"): 2,
-    ("laplace", "Q3"): 0.3,
-    ("laplace", "Q4"): 0.07,
-    ("laplace", "Q5"): 0.3,
-    ("gaussian", "Q1"): 5,
-    ("gaussian", "Q2"): 10,
-    ("gaussian", "Q3"): 5,
-    ("gaussian", "Q4"): 1,
-    ("gaussian", "Q5"): 5,
-}
 
 
-@pytest.mark.parametrize(("mechanism", "query"), FOUND)
-def test_cell(adult_train: Path, run: Run, mechanism: str, query: str) -> None:
+@pytest.mark.parametrize("mechanism", AUTHORS_EPSILON)
+@pytest.mark.parametrize("paper_query", QUERIES, ids=lambda each: each.name)
+def test_cell(adult_train: Path, run: Run, mechanism: MechanismName, paper_query: PaperQuery) -> None:
+    """The authors' row for 0.75; paper/tests computes the other forty cells in the same way."""
+    query = paper_query.name
     words = ["--mechanism", mechanism, "--prefer", "MIN(rdr) / MAX(rdr) >= 0.75", "--groups", "observed", "--json"]
     if mechanism == "gaussian":
         words += ["--calibration", "classic", "--delta", "1/n²"]
     if query in BY_HAND:
         words += ["--sensitivity", repr(BY_HAND[query])]
-    outcome = run("find", adult_train, QUERIES[query], "--table", "adult", *words)
+    outcome = run("find", adult_train, paper_query.sql, "--table", "adult", *words)
     assert (outcome.status, outcome.err) == (0, "")
     document = outcome.json
-    assert document["epsilon"] == FOUND[mechanism, query]
+    assert document["epsilon"] == AUTHORS_EPSILON[mechanism][query][RATIOS.index(0.75)]
     assert (document["n"], document["k"]) == (32561, 6 if query == "Q2" else 1)
     assert document["delta"] == (0.0 if mechanism == "laplace" else pytest.approx(1 / 32561**2, rel=1e-15))
 
