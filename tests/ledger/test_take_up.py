@@ -20,15 +20,11 @@ from dosimeter.release import run as releasing
 from tests.known import known
 from tests.ledger.ledger_worker import decide_on, make_request, measure
 from tests.ledger.release_worker import open_table
+from tests.ledger.test_incidents import WAYS, wrap_measuring
 
 SQL = "SELECT COUNT(*) AS n FROM t WHERE x > 2"
 TERMS: dict[str, Any] = {"epsilon": 0.5, "policy": "budget:70"}
-WAYS: list[dict[str, Any]] = [
-    {"epsilon": 0.5},
-    {"prefer": "ratio:0.1"},
-    {"svt": 1.0, "variance": 0.9},
-    {"svt": 1.0, "variance": 0.9, "selection": "paper"},
-]
+ALL_WAYS = [*WAYS, {"svt": 1.0, "variance": 0.9, "selection": "paper"}]
 
 
 @contextmanager
@@ -79,7 +75,7 @@ def test_a_full_disk_on_which_not_even_an_end_fits(ledger: Ledger, table: Datase
     assert account(ledger).reading.epsilon == Decimal("0.5")
 
 
-@pytest.mark.parametrize("way", WAYS, ids=["fixed", "find", "sharp", "paper"])
+@pytest.mark.parametrize("way", ALL_WAYS, ids=["fixed", "find", "sharp", "paper"])
 @pytest.mark.parametrize("again", [False, True])
 def test_a_full_disk_after_the_charge(ledger: Ledger, table: Dataset, way: dict[str, Any], again: bool) -> None:
     for _ in range(2):
@@ -116,18 +112,13 @@ def test_one_of_several_takes_it_up(
 ) -> None:
     """All have measured before the first reserves: one takes the entry up, and each of the others pays."""
     left = leave_reserved(table, ledger)
-    inner, together = releasing._measure, threading.Barrier(3)
-
-    def measure_together(*arguments: Any) -> Any:
-        found = inner(*arguments)
-        together.wait(120)
-        return found
+    together = threading.Barrier(3)
 
     def ask(_: int) -> str | None:
         with open_table("t") as own, Ledger.open(target, busy_timeout=120) as books:
             return own.release(SQL, ledger=books, epsilon=0.5, again=True).entry
 
-    monkeypatch.setattr(releasing, "_measure", measure_together)
+    wrap_measuring(monkeypatch, lambda: None, lambda: together.wait(120))
     with ThreadPoolExecutor(3) as threads:
         answered = list(threads.map(ask, range(3)))
     found = account(ledger)
