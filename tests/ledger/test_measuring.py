@@ -21,6 +21,7 @@ from tests.known import known
 from tests.ledger.ledger_worker import decide_on, measure
 from tests.ledger.processes import hand_over, keep_running
 from tests.ledger.raw_records import export_records
+from tests.waiting import wait_until
 
 
 def measure_elsewhere(target: str, dataset: str = "clinic") -> AbstractContextManager[subprocess.Popen[str]]:
@@ -31,6 +32,8 @@ def measure_elsewhere(target: str, dataset: str = "clinic") -> AbstractContextMa
 def kill_one(target: str, dataset: str = "clinic") -> None:
     with measure_elsewhere(target, dataset):
         pass
+    with Ledger.open(target) as ledger:
+        wait_until(lambda: ledger.stopped(dataset), "the server has noticed")
 
 
 def list_locks(target: str) -> list[Path]:
@@ -63,7 +66,7 @@ def test_a_measurement_that_runs_elsewhere_is_no_incident_and_a_killed_one_is(ta
         cleared = ledger.clear("clinic", by="Carol", reason="the machine was short of memory")
         assert (cleared.kind, cleared.cleared_by) == ("killed", "Carol")
         assert ledger.stopped("clinic") is None
-    assert len(ledger.stopped_datasets()) == 2  # the other two were killed at the end of the block
+    wait_until(lambda: len(ledger.stopped_datasets()) == 2, "the other two were killed at the end of the block")
     assert ledger.verify().intact
 
 
