@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
 from collections.abc import Callable
 from typing import Any, NamedTuple
-
-import pytest
 
 from dosimeter.cli import main
 
@@ -28,10 +28,12 @@ class Outcome(NamedTuple):
 Run = Callable[..., Outcome]
 
 
-def run_command(capsys: pytest.CaptureFixture[str], *words: object) -> Outcome:
-    capsys.readouterr()
-    status = main([str(word) for word in words])
-    return Outcome(status, *capsys.readouterr())
+def run_command(*words: object) -> Outcome:
+    """Run the command line in this process, and catch what it prints."""
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        status = main([str(word) for word in words])
+    return Outcome(status, out.getvalue(), err.getvalue())
 
 
 def check_refusal(outcome: Outcome, *expected: str) -> None:

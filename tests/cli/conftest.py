@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -13,9 +12,9 @@ from tests.small_tables import PATIENTS_SCHEMA, write_patients
 
 
 @pytest.fixture
-def run(capsys: pytest.CaptureFixture[str]) -> Run:
+def run() -> Run:
     """``run("risk", path, "SELECT …")`` → exit status and what was printed."""
-    return partial(run_command, capsys)
+    return run_command
 
 
 @pytest.fixture
@@ -32,5 +31,5 @@ def patients_schema(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def shop(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Shop:
-    return Shop(tmp_path, capsys)
+def shop(tmp_path: Path) -> Shop:
+    return Shop(tmp_path)

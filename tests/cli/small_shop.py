@@ -7,8 +7,6 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from dosimeter.ledger import Ledger
 from tests.cli.command_line import Outcome, run_command
 from tests.small_tables import SHOP_SCHEMA as SCHEMA
@@ -21,11 +19,10 @@ FIXED = ("--epsilon", "0.5", "--policy", "paper")
 class Shop:
     """A table, its schema and a ledger in one directory, and the command line over them."""
 
-    def __init__(self, directory: Path, capsys: pytest.CaptureFixture[str] | None) -> None:
+    def __init__(self, directory: Path) -> None:
         self.directory = directory
         self.data, self.schema = directory / "shop.csv", directory / "shop.toml"
         self.ledger = directory / "ledger.db"
-        self._capsys = capsys
         self.write_data()
         self.schema.write_text(SCHEMA, encoding="utf-8")
 
@@ -35,9 +32,8 @@ class Shop:
     def words(self, sql: str, *options: str) -> list[str]:
         return ["release", str(self.data), sql, "--schema", str(self.schema), "--ledger", str(self.ledger), *options]
 
-    def run(self, *words: str) -> Outcome:
-        assert self._capsys is not None
-        return run_command(self._capsys, *words)
+    def run(self, *words: object) -> Outcome:
+        return run_command(*words)
 
     def release(self, sql: str, *options: str) -> Outcome:
         return self.run(*self.words(sql, *options))

@@ -53,15 +53,12 @@ def test_sql_is_refused(run: Run, data: Path, schema: Path, sql: str) -> None:
 
 # Every other text that is no preference, option or schema is refused in tests/unit, where its problem is found.
 REFUSED_PREFERENCES = {
-    "": "empty",
     "ratio:2": "at most 1",
-    "MIN(rdr) / MAX(rdr) >= 0.95; DROP TABLE t": "statements",
     "MIN(rdr) FILTER (WHERE salary > 1) > 1": "FILTER",
-    "MIN(rdr) FILTER (WHERE age) > 1": "FILTER",
 }
 
 
-@pytest.mark.parametrize("prefer", REFUSED_PREFERENCES, ids=lambda prefer: prefer or "empty")
+@pytest.mark.parametrize("prefer", REFUSED_PREFERENCES)
 def test_preference_is_refused(run: Run, data: Path, prefer: str) -> None:
     check_refusal(run("find", data, COUNT, "--prefer", prefer, "--json"), REFUSED_PREFERENCES[prefer])
 
@@ -72,14 +69,10 @@ REFUSED_OPTIONS = [
     (["--epsilon", "1", "--candidates", "1"], "not both"),
     (["--candidates", "1,nan"], "1,0.5,0.1"),
     (["--mechanism", "geometric"], "'laplace', 'gaussian'"),
-    (["--indicator", "x"], "'bound', 'exact'"),
-    (["--groups", "x"], "'declared', 'thresholded'"),
     (["--method", "recompute"], "No such option"),
-    (["--calibration", "x"], "'zcdp', 'classic'"),
     (["--calibration", "zcdp"], "--mechanism gaussian"),
     (["--delta", "1e-6"], "--mechanism gaussian"),
     (["--mechanism", "gaussian", "--delta", "0"], "strictly between 0 and 1"),
-    (["--mechanism", "gaussian", "--delta", "nan"], "strictly between 0 and 1"),
     (["--mechanism", "gaussian", "--delta", "small"], "1/n^2"),
     (["--sensitivity", "inf"], "positive"),
     (["--min-rows", "0"], "at least 1"),
@@ -265,24 +258,10 @@ def test_cells_that_are_not_of_their_type_count_as_missing(run: Run, tmp_path: P
         assert "7773" not in said
 
 
-def test_infinite_values_in_a_measured_column(run: Run, tmp_path: Path, schema: Path) -> None:
-    for cell in ("nan", "inf", "-inf"):
-        rows = [TABLE.splitlines()[0], f"{MARKER},30,east,{cell},,,", "Bob,7,west,1,,,"]
-        source = write("t.csv", "\n".join(rows).encode())(tmp_path)
-        found = run("risk", source, "SELECT SUM(pay) FROM t", "--schema", schema, "--epsilon", "1", "--json")
-        assert found.status == 0
-        assert found.json["sensitivities"]["max"] == 1.0
-
-
 # ---------------------------------------------------------------- schemas
 
 REFUSED_SCHEMAS = {
-    "not TOML": ("table = ", "TOML"),
     "binary": ("\x00\x01", "TOML"),
-    "no columns": ('table = "t"', "[columns.name]"),
-    "unknown column entry": (SCHEMA.replace("bounds = [0, 100]", "bound = [0, 100]"), "Known:"),
-    "bounds off the resolution": (SCHEMA.replace("[-5, 10]", "[0.1, 10]"), "multiples"),
-    "nobody": (SCHEMA.replace("individuals = 10", "individuals = 0"), "positive whole number"),
     "a column the data lacks": (SCHEMA + "[columns.salary]\ntype = \"integer\"\n", "salary"),
     "another table": (SCHEMA.replace('table = "t"', 'table = "people"'), "people"),
     "other data": ('table = "t"\n[columns.height]\ntype = "decimal"\n', "height"),

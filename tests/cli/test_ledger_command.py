@@ -8,7 +8,7 @@ import json
 import pytest
 
 from tests.cli.command_line import check_refusal
-from tests.cli.small_shop import COUNT, FIXED, Shop, break_content, read_output
+from tests.cli.small_shop import COUNT, FIXED, Shop, read_output
 from tests.small_tables import SHOP_SCHEMA as SCHEMA
 
 # ---------------------------------------------------------------- the ledger
@@ -18,11 +18,8 @@ def test_the_ledger_for_people(shop: Shop) -> None:
     who = ("--analyst", "Ada", "--purpose", "year report")
     shop.release(COUNT, "--epsilon", "0.3", "--policy", "budget:2", "--max-epsilon", "1", *who)
     out = read_output(shop.run("ledger", str(shop.ledger)))
-    for text in ("0.3 of 2 spent, 1.7 left", "Ada", "year report"):
+    for text in ("0.3 of 2 spent", "Ada", "year report", "budget:2", "at most 1 per query", "17 more answers"):
         assert text in out
-    assert "shop: reading ε = 0.3" in out
-    assert "policy budget:2, algorithm mixed, at most 1 per query" in out
-    assert "17 more answers at ε = 0.1" in out
     assert COUNT in " ".join(out.split())
 
 
@@ -41,32 +38,10 @@ def test_the_ledger_in_parts(shop: Shop) -> None:
     before = shop.run("ledger", str(shop.ledger), "--dataset", "shop", "--before", entries[1])[1]
     assert [entry in before for entry in entries] == [True, False, False]
     assert "Earlier ones" not in before
-    status, _, err = shop.run("ledger", str(shop.ledger), "--dataset", "shop", "--before", "nothing")
-    assert (status, "has no entry nothing" in err) == (2, True)
+    check_refusal(shop.run("ledger", shop.ledger, "--dataset", "shop", "--before", "nothing"), "has no entry nothing")
     assert shop.run("ledger", str(shop.ledger), "--before", entries[1])[0] == 2
-    assert (
-        len(json.loads(shop.run("ledger", str(shop.ledger), "--last", "1", "--json")[1])["datasets"][0]["entries"]) == 3
-    )
-
-
-def test_verify_and_its_head(shop: Shop) -> None:
-    shop.release(COUNT, *FIXED)
-    out = read_output(shop.run("ledger", str(shop.ledger), "verify"))
-    assert out.startswith("Intact: 4 records. Head ")
-    assert shop.run("ledger", str(shop.ledger), "verify", "--head", "abc")[0] == 2
-    break_content(shop.ledger)
-    status, out, _ = shop.run("ledger", str(shop.ledger), "verify")
-    assert status == 1
-    assert out.startswith("Not intact: record 3")
-
-
-def test_export_to_a_file(shop: Shop) -> None:
-    shop.release(COUNT, *FIXED)
-    lines = shop.directory / "records.jsonl"
-    status, out, _ = shop.run("ledger", str(shop.ledger), "export", "-o", str(lines))
-    assert (status, out) == (0, "")
-    assert lines.read_text(encoding="utf-8") == shop.run("ledger", str(shop.ledger), "export")[1]
-    assert shop.run("ledger", str(shop.ledger), "export", "-o", str(shop.directory / "no" / "x"))[0] == 2
+    (account,) = shop.run("ledger", shop.ledger, "--last", "1", "--json").json["datasets"]
+    assert len(account["entries"]) == 3
 
 
 def test_the_staircase(shop: Shop) -> None:
@@ -76,15 +51,11 @@ def test_the_staircase(shop: Shop) -> None:
     out = read_output(shop.run("ledger", str(shop.ledger), "--plot", str(picture), "--json"))
     assert json.loads(out)["datasets"][0]["epsilon"] == 1.2
     assert ">The odometer reads 1.2</text>" in picture.read_text(encoding="utf-8")
-    assert shop.run("ledger", str(shop.ledger), "--plot", str(picture), "--by-time")[0] == 0
-    assert "time (UTC)" in picture.read_text(encoding="utf-8")
-    assert shop.run("ledger", str(shop.ledger), "--by-time")[0] == 2
+    check_refusal(shop.run("ledger", shop.ledger, "--by-time"))
     shop.schema.write_text(SCHEMA.replace('"shop"', '"store"'), encoding="utf-8")
     shop.write_data(last="1")
     shop.release(COUNT.replace("shop", "store"), *FIXED)
-    status, _, err = shop.run("ledger", str(shop.ledger), "--plot", str(picture))
-    assert status == 2
-    assert "--dataset: shop, store" in err
+    check_refusal(shop.run("ledger", shop.ledger, "--plot", picture), "--dataset: shop, store")
     out = read_output(shop.run("ledger", str(shop.ledger), "--plot", str(picture), "--dataset", "store", "--json"))
     assert [account["dataset"] for account in json.loads(out)["datasets"]] == ["store"]
     assert shop.run("ledger", str(shop.ledger), "--dataset", "other")[0] == 2
@@ -102,25 +73,12 @@ def test_options_that_go_with_another_action(shop: Shop, words: tuple[str, ...])
 # ---------------------------------------------------------------- looking with a ledger
 
 
-def test_find_honours_the_account(shop: Shop) -> None:
-    look = ("--schema", str(shop.schema), "--ledger", str(shop.ledger), "--prefer", "ratio:0.4")
-    shop.release(COUNT, "--epsilon", "0.7", "--policy", "budget:1.2")
-    out = read_output(shop.run("find", str(shop.data), COUNT, *look))
-    assert "Largest ε that meets MIN(rdr) / MAX(rdr) >= 0.4: 0.5 (" in " ".join(out.split())
-    shop.release(COUNT, "--epsilon", "0.5")
-    status, out, _ = shop.run("find", str(shop.data), COUNT, *look)
-    assert status == 1
-    assert "Stopped by the account, not by MIN(rdr) / MAX(rdr) >= 0.4" in " ".join(out.split())
-    status, _, err = shop.run("find", str(shop.data), COUNT, "--ledger", str(shop.ledger), "--prefer", "ratio:0.4")
-    assert status == 2
-    assert "--schema" in err
-
-
 def test_find_says_the_same_with_and_without_a_ledger(shop: Shop) -> None:
     """To the letter, as long as the account is not in the way; where it is, terminal and picture name its own rule."""
     shop.release(COUNT, "--epsilon", "0.01", "--policy", "budget:100")
     find = ("find", str(shop.data), COUNT, "--schema", str(shop.schema), "--prefer")
     with_ledger = ("--ledger", str(shop.ledger))
+    check_refusal(shop.run("find", shop.data, COUNT, "--prefer", "ratio:0.4", *with_ledger), "--schema")
     nobody = "MAX(rdr) FILTER (WHERE city = 'Ulm') / MAX(rdr) >= 0.5"
     for preference in ("ratio:0.99,error:1", "ratio:1", "ratio:0.4", "cautious", nobody):
         alone = shop.run(*find, preference)
@@ -155,6 +113,4 @@ def test_the_risk_after_a_release(shop: Shop) -> None:
     ):
         check_refusal(shop.run("risk", str(shop.data), *words), message)
     shop.write_data(last="1")
-    status, _, err = shop.run("risk", str(shop.data), sql, *look)
-    assert status == 2
-    assert "other data" in err
+    check_refusal(shop.run("risk", shop.data, sql, *look), "other data")

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import re
 
-import pytest
-
 from tests.cli.command_line import check_refusal
 from tests.cli.small_shop import COUNT, Shop
 
@@ -68,16 +66,10 @@ def test_the_beginning_of_an_id_names_its_entry(shop: Shop) -> None:
     assert shared >= 2
 
 
-@pytest.mark.parametrize(
-    ("words", "says"),
-    [
-        (("nothing", "-o", "record.html"), "The ledger has no entry nothing."),
-        (("nothing", "-o", "record.pdf"), "Change the ending"),
-    ],
-)
-def test_what_cannot_be_recorded_is_said(shop: Shop, words: tuple[str, ...], says: str) -> None:
+def test_what_cannot_be_recorded_is_said(shop: Shop) -> None:
     shop.release(COUNT, "--epsilon", "0.5", "--policy", "paper")
-    check_refusal(shop.run("record", *words, "--ledger", str(shop.ledger)), says)
+    for name, says in (("record.html", "The ledger has no entry nothing."), ("record.pdf", "Change the ending")):
+        check_refusal(shop.run("record", "nothing", "-o", name, "--ledger", shop.ledger), says)
 
 
 def test_a_denial_is_recorded_for_the_controller_alone(shop: Shop) -> None:
@@ -85,14 +77,14 @@ def test_a_denial_is_recorded_for_the_controller_alone(shop: Shop) -> None:
     shop.release("SELECT SUM(paid) FROM shop", "--epsilon", "0.9")
     entry = shop.accounts()[0]["entries"][-1]
     path = shop.directory / "record.html"
-    status, _, err = shop.run("record", entry["id"], "--ledger", str(shop.ledger), "-o", str(path))
-    assert (status, path.exists()) == (2, False)
-    assert "--controller" in err
+    check_refusal(shop.run("record", entry["id"], "--ledger", shop.ledger, "-o", path), "--controller")
+    assert not path.exists()
     assert "budget" in record(shop, "--controller")
 
 
 def test_a_released_table_and_its_companion(shop: Shop) -> None:
     path = shop.directory / "answer.csv"
+    path.write_text("an older answer")
     status, out, err = shop.release(COUNT, "--epsilon", "0.5", "--policy", "paper", "--json", "-o", str(path))
     answer = json.loads(out)
     assert (status, err) == (0, f"Wrote {path}.\nWrote {path.with_suffix('.json')}.\n")

@@ -10,6 +10,7 @@ import pytest
 
 from dosimeter.cli.printing import print_answer
 from dosimeter.release import Answer
+from tests.cli.command_line import check_refusal
 from tests.cli.small_shop import COUNT, Shop, read_output
 
 OPENED = ("--epsilon", "0.5", "--policy", "budget:9")
@@ -28,10 +29,7 @@ def test_a_denial_says_nothing(shop: Shop, json_option: tuple[str, ...]) -> None
         assert status == 1
         assert out == ('{"status": "denied"}\n' if json_option else "Denied.\n")
     assert expensive == spent
-    assert ("dosimeter ledger" in spent[2]) is not bool(json_option)
-    assert f"{shop.ledger} shows why" in spent[2] or json_option
-    shown = shop.run("ledger", str(shop.ledger))[1]
-    assert "the budget does not" in shown
+    assert (f"dosimeter ledger {shop.ledger}" in spent.err) is not bool(json_option)
     (account,) = shop.accounts()
     assert account["epsilon"] == 0.7
     assert [entry["charge"] for entry in account["entries"]] == [0.2, 0.0, 0.5, 0.0]
@@ -80,14 +78,9 @@ def test_the_controller_is_told_what_was_charged(shop: Shop) -> None:
     """On standard error, for people only: standard output is the analyst's."""
     assert shop.release(COUNT, "--epsilon", "0.5", "--policy", "budget:9")[2] == ""
     status, _, err = shop.release(COUNT, "--epsilon", "0.5")
-    assert status == 0
-    assert "answered before" in err
-    assert "it cost nothing" in err
+    assert (status, "it cost nothing" in err) == (0, True)
     status, out, err = shop.release(COUNT, "--epsilon", "0.4")
-    assert status == 0
-    assert "with other settings" in err
-    assert "This is a new charge." in err
-    assert "other settings" not in out
+    assert (status, "other settings" in err, "other settings" in out) == (0, True, False)
     assert shop.release(COUNT, "--epsilon", "0.4", "--again")[2] == ""
     assert shop.release(COUNT, "--epsilon", "0.4", "--json")[2] == ""
     assert shop.release(COUNT, "--epsilon", "0.3", "--json")[2] == ""
@@ -160,41 +153,29 @@ def test_options_that_change_nothing_change_no_data(shop: Shop) -> None:
     for opening in ((), ("--table", "shop", "--delimiter", ",")):
         shop.ledger = shop.data.parent / f"{len(opening)}.db"
         first = shop.release(COUNT, *OPENED, *opening, "--json")
-        assert first[0] == 0
+        assert first.status == 0
         for options in again:
             answered = shop.release(COUNT, "--epsilon", "0.5", *options, "--json")
             assert answered == first, options
             assert shop.release(COUNT, "--epsilon", "0.5", *options, "--dry-run")[0] == 0
         (account,) = shop.accounts()
         assert account["epsilon"] == 0.5
-        copy = shop.data.parent / "copy.csv"
-        copy.write_bytes(shop.data.read_bytes())
-        original, shop.data = shop.data, copy
-        assert shop.release(COUNT, "--epsilon", "0.5", *opening, "--json") == first
-        shop.data = original
 
 
 def test_another_way_of_reading_is_said_to_be_one(shop: Shop) -> None:
     """It needs --continue, and opens no second account; what is stored is compared, and not the options' names."""
     assert shop.release(COUNT, *OPENED)[0] == 0
+    second = shop.data.parent / "second.toml"
+    second.write_text(shop.schema.read_text().replace('table = "shop"', 'table = "shop"\naccount = "second"'))
     for options in (("--null", "7"), ("--decimal", ",")):
-        status, _, err = shop.release(COUNT, "--epsilon", "0.5", *options)
-        assert status == 2
-        assert "belongs to these data read in another way: what is stored did not change" in err
-        other = shop.schema.read_text().replace('table = "shop"', 'table = "shop"\naccount = "second"')
-        (shop.data.parent / "second.toml").write_text(other)
-        words = ["release", str(shop.data), COUNT, "--schema", str(shop.data.parent / "second.toml")]
-        status, _, err = shop.run(*words, "--ledger", str(shop.ledger), *OPENED, *options)
-        assert status == 2
+        check_refusal(shop.release(COUNT, "--epsilon", "0.5", *options), "what is stored did not change")
+        words = ["release", shop.data, COUNT, "--schema", second, "--ledger", shop.ledger, *OPENED, *options]
+        check_refusal(shop.run(*words))
         assert len(shop.accounts()) == 1
     packed = shop.data.parent / "shop.csv.gz"
     packed.write_bytes(gzip.compress(shop.data.read_bytes()))
     original, shop.data = shop.data, packed
-    status, _, err = shop.release(COUNT, "--epsilon", "0.5")
-    assert status == 2
-    assert "part of what is stored is the same (of a .gz, what is packed in it)" in err
+    check_refusal(shop.release(COUNT, "--epsilon", "0.5"), "part of what is stored is the same")
     shop.data = original
     shop.write_data(last="48")
-    status, _, err = shop.release(COUNT, "--epsilon", "0.5")
-    assert status == 2
-    assert "belongs to other data: the data changed" in err
+    check_refusal(shop.release(COUNT, "--epsilon", "0.5"), "the data changed")

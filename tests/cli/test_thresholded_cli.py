@@ -13,11 +13,16 @@ from tests.cli.command_line import Run, check_refusal
 from tests.unit.test_thresholded_groups import COUNTS, FACTS, NOTES
 
 
-def test_every_command(run: Run, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.DEBUG)
-    data, schema = tmp_path / "notes.parquet", tmp_path / "notes.toml"
+def write_notes(folder: Path) -> tuple[Path, Path]:
+    data, schema = folder / "notes.parquet", folder / "notes.toml"
     pq.write_table(NOTES, data)
     schema.write_text(dump_schema(read_schema(FACTS)))
+    return data, schema
+
+
+def test_every_command(run: Run, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG)
+    data, schema = write_notes(tmp_path)
     asked = ["--schema", schema, "--groups", "thresholded", "--group-delta", "1e-6"]
     risk = run("risk", data, COUNTS, *asked, "--epsilon", "1", "--json")
     assert risk.json["thresholded"]["observed"] == 33
@@ -40,9 +45,7 @@ def test_every_command(run: Run, tmp_path: Path, caplog: pytest.LogCaptureFixtur
 
 def test_find_honours_the_delta_that_is_left(run: Run, tmp_path: Path) -> None:
     """What find says of the account is what a release meets there: δ for one more answer, then for none."""
-    data, schema = tmp_path / "notes.parquet", tmp_path / "notes.toml"
-    pq.write_table(NOTES, data)
-    schema.write_text(dump_schema(read_schema(FACTS)))
+    data, schema = write_notes(tmp_path)
     asked = [data, COUNTS, "--schema", schema, "--groups", "thresholded", "--group-delta", "1e-6"]
     asked += ["--ledger", tmp_path / "l.db"]
     terms = ["--policy", "budget:5", "--delta-total", "1.5e-6", "--epsilon", "1"]

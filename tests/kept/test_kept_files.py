@@ -8,7 +8,7 @@ undeclared groups, an account in zCDP over patients whose rows are cut, and an i
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -55,6 +55,24 @@ def kept(tmp_path: Path) -> str:
     return str(path)
 
 
+@pytest.fixture
+def site(kept: str) -> Iterator[Site]:
+    """The application on the kept database, with the datasets that this was made with."""
+    pytest.importorskip("fastapi", reason="the web application is not installed: pip install 'dosimeter[web]'")
+    from dosimeter.web.settings import DatasetSettings
+    from tests.web.web_site import Site, make_settings
+
+    datasets = {
+        name: DatasetSettings(
+            data=str(FOLDER / f"{name}.csv"), schema=FOLDER / f"{name}.toml", policy=policy, algorithm="fixed"
+        )
+        for name, policy in {"people": "budget:4", "stays": "budget:4@1e-5"}.items()
+    }
+    running = Site.start(make_settings(kept, datasets), TOKENS)
+    yield running
+    running.stop()
+
+
 def open_kept(name: str) -> Dataset:
     return Dataset.open(FOLDER / f"{name}.csv", schema=FOLDER / f"{name}.toml")
 
@@ -90,8 +108,7 @@ def test_an_account_over_patients_whose_rows_are_cut_goes_on(kept: str) -> None:
         assert after.reading.epsilon > before.reading.epsilon
 
 
-def test_the_application_opens_it(kept: str, start_kept: Callable[[str, dict[str, str]], Site]) -> None:
-    site = start_kept(kept, TOKENS)
+def test_the_application_opens_it(kept: str, site: Site) -> None:
     with site.guest("carol") as carol, site.api("anna") as api, site.guest("bob") as bob:
         waiting = carol.get("/queue").text
         assert "MEDIAN(days)" in waiting

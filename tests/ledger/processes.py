@@ -6,9 +6,12 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from tests.known import known
 from tests.waiting import LONGEST_WAIT
 
 NOBODY = 65534
@@ -31,6 +34,18 @@ def run_program(program: str, *arguments: str, **options: Any) -> subprocess.Com
     finally:
         process.kill()
     return subprocess.CompletedProcess(process.args, process.returncode, out, err)
+
+
+@contextmanager
+def keep_running(program: str, *arguments: str, until: str = "") -> Iterator[subprocess.Popen[str]]:
+    """Yield one of the programs of this folder once it has said what is waited for; kill it at the end of the block."""
+    process = start_program(program, *arguments, stdin=subprocess.PIPE)
+    try:
+        assert not until or known(process.stdout).readline() == f"{until}\n"
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
 
 
 def hand_over(*paths: Path) -> tuple[str, ...]:

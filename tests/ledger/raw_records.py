@@ -48,6 +48,13 @@ def alter(target: str, *statements: str) -> None:
                 raw.execute(statement)
 
 
+def end_sessions(url: str, application: str) -> None:
+    """End every session of a program with a database, as a server does that goes down."""
+    sessions = "pg_stat_activity WHERE application_name = %s AND datname = current_database()"
+    with psycopg.connect(url, autocommit=True) as raw:
+        raw.execute(f"SELECT pg_terminate_backend(pid) FROM {sessions}", [application])
+
+
 def put_record(raw: sqlite3.Connection, record: Record) -> None:
     """Write a record, in the place of the one that has its number."""
     values = [getattr(record, column) for column in COLUMNS]

@@ -11,6 +11,7 @@ from decimal import Decimal
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import psycopg
 import pytest
@@ -23,7 +24,6 @@ from dosimeter.ledger import (
     Continuation,
     Identification,
     Ledger,
-    Record,
     Reservation,
     Verification,
 )
@@ -34,7 +34,7 @@ from dosimeter.release.run import recall_answer
 from tests.known import known
 from tests.ledger.ledger_worker import SCHEMA, decide_on, make_request
 from tests.ledger.long_ledgers import NAMES, grow_ledger, read_kinds, release, use_all
-from tests.ledger.raw_records import alter
+from tests.ledger.raw_records import alter, describe_datasets
 
 Kill = Callable[[list[list[str]]], None]
 
@@ -125,33 +125,16 @@ def test_what_is_read_from_a_checkpoint_is_what_the_chain_says(ledger: Ledger, s
     assert [kind for _, kind, _ in read_kinds(ledger)].count("checkpoint") >= 2
 
 
-def test_an_entry_that_was_open_for_long_is_settled(ledger: Ledger) -> None:
-    first = release(ledger, 0)
-    left = ledger.reserve("clinic", decide_on("0.5", request=replace(first.request, request_digest="left")))
-    for number in range(1, 40):
-        release(ledger, number)
-    settled = ledger.settle(left.id, status="released", answer=[{"n": 1}], guarantee="late")
-    assert settled == replace(
-        left, status="released", settled_at=settled.settled_at, columns=("n",), rows=((1,),), guarantee="late"
-    )
-    with pytest.raises(LedgerError, match="released already"):
-        ledger.settle(left.id, status="denied")
-    with pytest.raises(LedgerError, match="no entry 'nobody'"):
-        ledger.settle("nobody", status="denied")
-    assert ledger.find_answer("clinic", "left") == settled
-    assert ledger.verify().intact
-
-
-def test_an_infinite_reading_stays_infinite(ledger: Ledger) -> None:
+def test_an_infinite_reading_stays_infinite_and_reads_null(ledger: Ledger) -> None:
     release(ledger, 0)
     request = replace(make_request(), source_digest="source clinic")
-    pages_delta = Charge(Decimal("0.1"), delta=Decimal("1e-5"))  # more than δ_g: no policy admits it, a forger might
+    overspent = Charge(Decimal("0.1"), delta=Decimal("1e-5"))  # more than δ_g: no policy admits it, a forger might
     with ledger._store.writing() as transaction:
         from dosimeter.ledger.checked_chain import RecordWriter
         from dosimeter.ledger.entries import write_charge
 
         checked = CheckedChain.read(transaction)
-        payload = {"status": "reserved", "charge": write_charge(pages_delta), "request": request.to_payload()}
+        payload = {"status": "reserved", "charge": write_charge(overspent), "request": request.to_payload()}
         writer = RecordWriter(transaction, checked, "clinic", "2026-01-01T00:00:00Z")
         writer.append("reserve", {**payload, "viewed": False, "told": False}, "overspent")
         for number in range(MOST_FOLLOWING):
@@ -160,6 +143,11 @@ def test_an_infinite_reading_stays_infinite(ledger: Ledger) -> None:
     summary, account = known(ledger.summary("clinic")), known(ledger.account("clinic"))
     assert summary.reading.infinite
     assert summary.reading == account.reading
+    (dataset,) = describe_datasets(ledger)
+    assert dataset["epsilon"] is dataset["entries"][-1]["reading"] is None
+    json.dumps(dataset, allow_nan=False)
+    with pytest.raises(LedgerError, match="does not admit"):
+        ledger.reserve("clinic", lambda _: Reservation(request=request, charge=Charge(Decimal("0.1"))))
     assert ledger.verify().intact
 
 
@@ -187,7 +175,7 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return fetched
 
 
-def test_a_use_reads_few_records_however_long_the_ledger_is(target: str, counted: list[int]) -> None:
+def test_a_use_reads_few_records_however_long_the_ledger_is(ledger: Ledger, counted: list[int]) -> None:
     uses: dict[str, Callable[[Ledger], object]] = {
         "summary": lambda ledger: ledger.summary("clinic"),
         "stopped": lambda ledger: ledger.stopped("clinic"),
@@ -201,19 +189,18 @@ def test_a_use_reads_few_records_however_long_the_ledger_is(target: str, counted
         "release": lambda ledger: release(ledger, 10_000 + counted[0]),
     }
     most: dict[int, int] = {}
-    with Ledger.open(target) as ledger:
-        request = release(ledger, 0).request
-        for length in (30, 90):
-            grow_ledger(ledger, "clinic", request, length)
-            found = []
-            for _ in range(17):  # wherever the last checkpoint is
-                for use in uses.values():
-                    counted[0] = 0
-                    use(ledger)
-                    found.append(counted[0])
-            most[length] = max(found)
-        assert most[30] <= 2 * (MOST_FOLLOWING + 12)  # a release reads twice, and looks a few records up
-        assert most[90] <= most[30] + 2  # one more or less, by where the checkpoint is
+    request = release(ledger, 0).request
+    for length in (30, 90):
+        grow_ledger(ledger, "clinic", request, length)
+        found = []
+        for _ in range(17):  # wherever the last checkpoint is
+            for use in uses.values():
+                counted[0] = 0
+                use(ledger)
+                found.append(counted[0])
+        most[length] = max(found)
+    assert most[30] <= 2 * (MOST_FOLLOWING + 12)  # a release reads twice, and looks a few records up
+    assert most[90] <= most[30] + 2  # one more or less, by where the checkpoint is
 
 
 def test_a_table_is_written_without_reading_the_whole_chain(tmp_path: Path, counted: list[int]) -> None:
@@ -330,9 +317,8 @@ def test_a_ledger_without_checkpoints_gets_one_at_its_next_use(
         head = ledger.verify().head
         assert ledger.verify().records == 101
         counted[0] = 0
-        summary = ledger.summary("clinic")  # the first use reads it all, once
+        summary = known(ledger.summary("clinic"))  # the first use reads it all, once
         assert counted[0] <= 101 + 6
-        assert summary is not None
         assert summary.reading.epsilon == Decimal("0.050")
         result = ledger.verify(head)
         assert (result.intact, result.records) == (True, 103)
@@ -349,14 +335,10 @@ def test_a_ledger_without_checkpoints_that_cannot_be_written_is_read(
 ) -> None:
     forget_checkpoints(str(tmp_path / "ledger.db"), monkeypatch)
     with Ledger.open(tmp_path / "ledger.db", create=False) as ledger:
-        monkeypatch.setattr(Transaction, "append", refuse_to_append)
+        monkeypatch.setattr(Transaction, "append", Mock(side_effect=LedgerError("The ledger cannot be written to.")))
         assert known(ledger.summary("clinic")).entry_count == 50
         assert ledger.find_answer("clinic", "request-3") is not None
         assert ledger.verify().records == 101
-
-
-def refuse_to_append(transaction: Transaction, record: Record) -> None:
-    raise LedgerError("The ledger cannot be written to.")
 
 
 def test_an_altered_ledger_without_checkpoints_gets_none(target: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,7 +16,7 @@ from dosimeter.ledger import Account, AccountSummary, Ledger, Reservation
 from dosimeter.ledger.readings import Charge
 from tests.known import known
 from tests.ledger.ledger_worker import decide_on, make_request
-from tests.ledger.processes import run_releases, start_program
+from tests.ledger.processes import keep_running, run_releases
 from tests.ledger.release_worker import EPSILON
 from tests.waiting import LONGEST_WAIT, wait_until
 
@@ -59,18 +59,12 @@ def test_nobody_decides_while_another_does(ledger: Ledger) -> None:
 def test_a_busy_ledger_ends_in_a_clear_error(target: str) -> None:
     with Ledger.open(target) as ledger:
         ledger.reserve("clinic", decide_on("0.1"))
-    holder = start_program("ledger_worker.py", "hold", target, "86400")
-    try:
-        assert holder.stdout is not None
-        assert holder.stdout.readline() == "holding\n"
+    with keep_running("ledger_worker.py", "hold", target, "86400", until="holding") as holder:
         with Ledger.open(target, busy_timeout=0.3) as ledger:
             with pytest.raises(LedgerError, match=r"busy for 0\.3 seconds"):
                 ledger.reserve("clinic", decide_on("0.1"))
             assert ledger.verify().records == 2  # readers are not held up
         assert holder.poll() is None  # it holds the lock to this moment
-    finally:
-        holder.kill()
-        holder.communicate()
     with Ledger.open(target, busy_timeout=LONGEST_WAIT) as ledger:
         assert ledger.reserve("clinic", decide_on("0.1")).reading == Decimal("0.2")
 
@@ -87,8 +81,7 @@ def crowd_releases(target: str, each: int, policy: str) -> tuple[list[dict[str, 
     assert len(outcomes) == PROCESSES * each
     with Ledger.open(target, create=False) as ledger:
         assert ledger.verify().intact
-        account = ledger.account("crowded")
-    assert account is not None
+        account = known(ledger.account("crowded"))
     assert {entry.id: entry.status for entry in account.entries} == {o["entry"]: o["status"] for o in outcomes}
     before = Decimal(0)
     for entry in account.entries:  # every entry was decided on the reading that the one before it left

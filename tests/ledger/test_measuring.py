@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import subprocess
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 from unittest import mock
 
@@ -19,26 +19,21 @@ from dosimeter.ledger.checked_chain import MOST_FOLLOWING
 from dosimeter.ledger.store import Transaction
 from tests.known import known
 from tests.ledger.ledger_worker import decide_on, measure
-from tests.ledger.processes import hand_over, start_program
+from tests.ledger.processes import hand_over, keep_running
 from tests.ledger.raw_records import export_records
+from tests.waiting import wait_until
 
 
-@contextmanager
-def measure_elsewhere(target: str, dataset: str = "clinic") -> Iterator[subprocess.Popen[str]]:
-    """Yield another process that is measuring; killed at the end of the block, if it was not before."""
-    process = start_program("ledger_worker.py", "measure", target, dataset, stdin=subprocess.PIPE)
-    try:
-        assert process.stdout is not None
-        assert process.stdout.readline() == "measuring\n"
-        yield process
-    finally:
-        process.kill()
-        process.communicate()
+def measure_elsewhere(target: str, dataset: str = "clinic") -> AbstractContextManager[subprocess.Popen[str]]:
+    """Give another process that is measuring; killed at the end of the block, if it was not before."""
+    return keep_running("ledger_worker.py", "measure", target, dataset, until="measuring")
 
 
 def kill_one(target: str, dataset: str = "clinic") -> None:
     with measure_elsewhere(target, dataset):
         pass
+    with Ledger.open(target) as ledger:
+        wait_until(lambda: ledger.stopped(dataset), "the server has noticed")
 
 
 def list_locks(target: str) -> list[Path]:
@@ -71,7 +66,7 @@ def test_a_measurement_that_runs_elsewhere_is_no_incident_and_a_killed_one_is(ta
         cleared = ledger.clear("clinic", by="Carol", reason="the machine was short of memory")
         assert (cleared.kind, cleared.cleared_by) == ("killed", "Carol")
         assert ledger.stopped("clinic") is None
-    assert len(ledger.stopped_datasets()) == 2  # the other two were killed at the end of the block
+    wait_until(lambda: len(ledger.stopped_datasets()) == 2, "the other two were killed at the end of the block")
     assert ledger.verify().intact
 
 

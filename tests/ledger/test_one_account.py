@@ -11,6 +11,7 @@ import os
 import shutil
 from collections.abc import Iterator
 from decimal import Decimal
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,7 @@ from dosimeter.engines.identities import identify_files
 from dosimeter.errors import LedgerError, SchemaError
 from dosimeter.schema.toml import digest_schema, dump_schema, parse_schema, read_schema
 from tests.known import known
-from tests.schemas import declare, plain, whole
+from tests.schemas import plain, whole
 
 Way = tuple[Any, dict[str, Any], dict[str, Any]]  # a source, what its schema says otherwise, and how it is opened
 
@@ -33,28 +34,24 @@ LABS: dict[str, Any] = {
     "unit": "pid",
     "max_rows_per_unit": 2,
     "row_key": "lid",
-    "columns": {
-        "pid": plain("text"),
-        "lid": plain("integer"),
-        "score": whole(0, 10),
-    },
+    "columns": {"pid": plain("text"), "lid": plain("integer"), "score": whole(0, 10)},
 }
 
 
-def visits(table: str = "visits", **changes: Any) -> dict[str, Any]:
-    facts: dict[str, Any] = declare(
-        table,
-        200,
-        {"pid": plain("text"), "vid": plain("integer"), "mins": whole(0, 120)},
-        unit="pid",
-        max_rows_per_unit=4,
-        row_key="vid",
-    )
-    return facts | changes
+VISITS: dict[str, Any] = {
+    "unit": "pid",
+    "max_rows_per_unit": 4,
+    "row_key": "vid",
+    "columns": {"pid": plain("text"), "vid": plain("integer"), "mins": whole(0, 120)},
+}
 
 
-def labs(table: str = "labs", **changes: Any) -> dict[str, Any]:
-    return {**LABS, "table": table, "individuals": 200, "reviewed": True} | changes
+def schema_of(section: dict[str, Any], table: str, **changes: Any) -> dict[str, Any]:
+    """Return the reviewed schema of a table of these rows."""
+    return {**section, "table": table, "individuals": 200, "reviewed": True, **changes}
+
+
+visits, labs = partial(schema_of, VISITS), partial(schema_of, LABS)
 
 
 def rows_of(count: int, start: int = 0, whose: str = "p") -> list[tuple[str, int, int]]:
@@ -115,19 +112,10 @@ def file_ways(world: Path) -> dict[str, Way]:
         "rows": (world / "visits.csv", visits("l", max_rows_per_unit=1), {}),
         "beside others": (
             world / "others.csv",
-            visits("m", tables={"v": {**visits("v"), "source": str(world / "visits.csv")}}),
+            visits("m", tables={"v": {**VISITS, "source": str(world / "visits.csv")}}),
             {},
         ),
     }
-
-
-def clean_table(facts: dict[str, Any]) -> dict[str, Any]:
-    """Drop what a schema says and a section of a joined table does not."""
-    tables = {
-        name: {key: value for key, value in table.items() if key not in ("table", "individuals", "reviewed")}
-        for name, table in facts.get("tables", {}).items()
-    }
-    return facts | ({"tables": tables} if tables else {})
 
 
 def stored_ways(world: Path) -> dict[str, Way]:
@@ -168,7 +156,6 @@ WORLDS = {"files": file_ways, "stored": stored_ways, "parts": part_ways, "memory
 
 def try_release(ledger: Ledger, way: Way, **options: Any) -> str:
     source, facts, how = way
-    facts = clean_table(facts)
     with Dataset.open(source, schema=facts, **how) as dataset:
         sql = f'SELECT COUNT(*) AS n FROM "{facts["table"]}"'
         try:
@@ -327,7 +314,6 @@ def test_schemas_with_one_account_share_one_budget(ledger: Ledger, world: Path) 
         for source, facts, how in (ways["with labs"], ways["delimiter"], (world / "labs.csv", labs("labs_own"), {}))
     ]
     for number, (source, facts, how) in enumerate(shared):
-        facts = clean_table(facts)
         with Dataset.open(source, schema=facts, **how) as dataset:
             sql = f"SELECT COUNT(*) FROM {facts['table']}"
             if number:
@@ -338,7 +324,6 @@ def test_schemas_with_one_account_share_one_budget(ledger: Ledger, world: Path) 
             )
     assert ledger.datasets() == ("hospital",)
     for source, facts, how in shared:  # agreed to: no word is needed to go back and forth
-        facts = clean_table(facts)
         with Dataset.open(source, schema=facts, **how) as dataset:
             sql = f"SELECT COUNT(*) + 0 AS again FROM {facts['table']}"
             status = dataset.release(sql, ledger=ledger, epsilon=0.25).status
@@ -351,7 +336,7 @@ def test_schemas_with_one_account_share_one_budget(ledger: Ledger, world: Path) 
 
 
 def test_the_account_changes_no_digest_and_survives_being_written() -> None:
-    plain, named = read_schema(visits()), read_schema(visits(account="hospital"))
+    plain, named = read_schema(visits("visits")), read_schema(visits("visits", account="hospital"))
     assert (plain.account_name, named.account_name) == ("visits", "hospital")
     assert digest_schema(plain) == digest_schema(named)
     assert parse_schema(dump_schema(named)) == named
@@ -362,4 +347,4 @@ def test_the_account_changes_no_digest_and_survives_being_written() -> None:
 @pytest.mark.parametrize("name", ["", "  ", 7, "two\nlines", ["a"]])
 def test_what_is_no_name_of_an_account_is_refused(name: object) -> None:
     with pytest.raises(SchemaError, match="account must be the name"):
-        read_schema(visits(account=name))
+        read_schema(visits("visits", account=name))

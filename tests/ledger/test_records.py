@@ -9,7 +9,7 @@ import re
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from decimal import Decimal
 from fractions import Fraction
 from hashlib import sha256
@@ -50,17 +50,8 @@ def test_the_export_can_be_verified_by_others(target: str) -> None:
     previous = "0" * 64
     for line in lines:
         payload = json.dumps(line["payload"], sort_keys=True, ensure_ascii=False, separators=(",", ":"))
-        parts = [
-            "dosimeter-ledger-record",
-            line["seq"],
-            line["dataset"],
-            line["kind"],
-            line["version"],
-            line["at"],
-            line["entry"],
-            payload,
-            previous,
-        ]
+        named = [line[name] for name in ("seq", "dataset", "kind", "version", "at", "entry")]
+        parts = ["dosimeter-ledger-record", *named, payload, previous]
         digest = sha256(json.dumps(parts, ensure_ascii=False, separators=(",", ":")).encode()).hexdigest()
         assert (line["previous"], line["digest"]) == (previous, digest)
         previous = digest
@@ -91,16 +82,9 @@ def test_canonical_json_comes_back_and_stays(value: object) -> None:
 def test_answers_may_hold_dates_decimals_and_numpy_numbers(ledger: Ledger) -> None:
     import numpy as np
 
-    answer = [
-        {
-            "day": datetime(2026, 1, 2, tzinfo=UTC).date(),
-            "sum": Decimal("-1.50"),
-            "n": np.int64(3),
-            "x": np.float32(0.5),
-        }
-    ]
+    row = {"day": date(2026, 1, 2), "sum": Decimal("-1.50"), "n": np.int64(3), "x": np.float32(0.5)}
     entry = ledger.reserve("clinic", decide_on("0.1"))
-    settled = ledger.settle(entry.id, status="released", answer=answer)
+    settled = ledger.settle(entry.id, status="released", answer=[row])
     assert settled.answer == [{"day": "2026-01-02", "sum": "-1.50", "n": 3, "x": 0.5}]
     assert ledger.entry(entry.id) == settled
 
@@ -181,8 +165,7 @@ def publish(folder: Path, ill: str) -> tuple[str, str, str, list[dict[str, objec
         Ledger.open(folder / "ledger.db", clock=lambda: datetime(2026, 1, 1, tzinfo=UTC)) as ledger,
     ):
         answer = dataset.release("SELECT COUNT(*) FROM t", epsilon=0.01, ledger=ledger, policy="budget:1")
-        assert answer.entry is not None
-        entry = known(ledger.entry(answer.entry))
+        entry = known(ledger.entry(known(answer.entry)))
         page = write_record(entry, ledger.account("t"), ledger.verify())
         return entry.id, ledger.verify().head, page, export_records(ledger)
 

@@ -315,7 +315,7 @@ def test_many_people_are_compared_by_a_sample(tmp_path: Path, monkeypatch: pytes
 PLANES = {"tail": {"type": "integer"}, "seats": {"type": "integer", "bounds": [0, 500]}}
 
 
-def test_a_table_is_not_public_in_one_account_and_private_in_another(target: str, tmp_path: Path) -> None:
+def test_a_table_is_not_public_in_one_account_and_private_in_another(ledger: Ledger, tmp_path: Path) -> None:
     """Whichever comes first. Mended, both spend one budget."""
     planes = tmp_path / "planes.csv"
     planes.write_text("tail,seats\n" + "".join(f"{at},{at * 7 % 300}\n" for at in range(20)))
@@ -323,15 +323,14 @@ def test_a_table_is_not_public_in_one_account_and_private_in_another(target: str
     public = {"planes": {"public": True, "key": "tail", "source": str(planes), "columns": PLANES}}
     private = {"planes": {"unit": "tail", "max_rows_per_unit": 1, "source": str(planes), "columns": PLANES}}
     own = {"unit": "tail", "row_key": "tail", "columns": PLANES}
-    with Ledger.open(target) as ledger:
-        assert release(ledger, flights, "flights", schema={"tables": public}) == "released"
-        for at in range(70):  # past a checkpoint
-            ledger.record_view("flights", f"digest-{at}", "risk")
-        said = release(ledger, planes, "planes", schema=own)
-        assert "A schema of the account 'flights' declares a table of these data public" in said
-        assert 'account = "flights"' in said
-        assert release(ledger, flights, "flights", schema={"tables": private}, continued=True) == "released"
-        account = {**own, "account": "flights"}
-        assert release(ledger, planes, "planes", schema=account, continued=True) == "released"
-        assert ledger.datasets() == ("flights",)
-        assert ledger.verify().intact
+    assert release(ledger, flights, "flights", schema={"tables": public}) == "released"
+    for at in range(70):  # past a checkpoint
+        ledger.record_view("flights", f"digest-{at}", "risk")
+    said = release(ledger, planes, "planes", schema=own)
+    assert "A schema of the account 'flights' declares a table of these data public" in said
+    assert 'account = "flights"' in said
+    assert release(ledger, flights, "flights", schema={"tables": private}, continued=True) == "released"
+    account = {**own, "account": "flights"}
+    assert release(ledger, planes, "planes", schema=account, continued=True) == "released"
+    assert ledger.datasets() == ("flights",)
+    assert ledger.verify().intact

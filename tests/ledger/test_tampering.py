@@ -181,7 +181,6 @@ def rewrite_from(raw: sqlite3.Connection, seq: int, **changes: object) -> None:
 def test_a_record_that_was_resealed_alone_is_seen(tampered: Tampered, seq: int) -> None:
     raw, ledger = tampered
     put_record(raw, seal(read_last(raw, "seq = ?", seq), at="2020-01-01T00:00:00Z"))
-    assert first_bad(ledger) == seq + 1
     assert ledger.verify().first_bad == (seq + 1, "it does not follow the record before it")
 
 
@@ -222,10 +221,9 @@ def test_a_rewritten_chain_must_still_make_sense(
     if changes.get("kind") == "account":
         changes = {**changes, "payload": read_last(raw, "seq = ?", 2).payload, "entry": ""}
     rewrite_from(raw, seq, **changes)
-    result = ledger.verify()
-    assert result.first_bad is not None
-    assert result.first_bad[0] == reason[0]
-    assert reason[1] in result.first_bad[1]
+    bad, why = known(ledger.verify().first_bad)
+    assert bad == reason[0]
+    assert reason[1] in why
     with pytest.raises(LedgerError, match=f"altered at record {reason[0]}"):
         ledger.account("clinic")
 

@@ -8,7 +8,6 @@ import shutil
 import sqlite3
 import stat
 import subprocess
-import sys
 from collections.abc import Callable
 from contextlib import closing
 from decimal import Decimal
@@ -24,6 +23,7 @@ from dosimeter.ledger.backends import Connection, SQLite, choose_backend
 from tests.known import known
 from tests.ledger.ledger_worker import decide_on
 from tests.ledger.processes import hand_over
+from tests.ledger.raw_records import alter, end_sessions
 
 
 def test_a_new_file_belongs_to_its_owner_alone(tmp_path: Path) -> None:
@@ -59,23 +59,9 @@ def test_odd_file_names(tmp_path: Path) -> None:
         assert (tmp_path / name).is_file()
 
 
-def write_other_database(path: Path) -> None:
-    with closing(sqlite3.connect(path)) as raw:
-        raw.execute("CREATE TABLE patients (name TEXT)")
-
-
-def write_newer_ledger(path: Path) -> None:
+def write_altered_ledger(path: Path, statement: str) -> None:
     Ledger.open(path).close()
-    with closing(sqlite3.connect(path)) as raw:
-        raw.executescript(
-            "DROP TRIGGER dosimeter_ledger_format_no_update; UPDATE dosimeter_ledger_format SET version = 2"
-        )
-
-
-def write_half_ledger(path: Path) -> None:
-    Ledger.open(path).close()
-    with closing(sqlite3.connect(path)) as raw:
-        raw.execute("DROP TABLE dosimeter_ledger")
+    alter(str(path), statement)
 
 
 def write_damaged_ledger(path: Path) -> None:
@@ -90,9 +76,9 @@ def write_damaged_ledger(path: Path) -> None:
     [
         (lambda path: path.write_text("name,age\nAda,36\n" * 100), "is not a ledger"),
         (lambda path: path.write_bytes(b"x"), "is not a ledger"),
-        (write_other_database, "not a ledger"),
-        (write_newer_ledger, "format 2"),
-        (write_half_ledger, "not a whole ledger"),
+        (lambda path: alter(str(path), "CREATE TABLE patients (name TEXT)"), "not a ledger"),
+        (lambda path: write_altered_ledger(path, "UPDATE dosimeter_ledger_format SET version = 2"), "format 2"),
+        (lambda path: write_altered_ledger(path, "DROP TABLE dosimeter_ledger"), "not a whole ledger"),
         (write_damaged_ledger, "damaged"),
         (lambda path: path.mkdir(), "is a directory"),
     ],
@@ -125,11 +111,6 @@ def test_other_targets_are_refused(target: str) -> None:
     assert "secret" not in str(caught.value)
 
 
-def reserve_often(ledger: Ledger) -> None:
-    for _ in range(100):
-        ledger.reserve("clinic", decide_on("0.001"))
-
-
 def test_a_full_disk(tmp_path: Path) -> None:
     path = tmp_path / "ledger.db"
     Ledger.open(path).close()
@@ -147,23 +128,13 @@ def test_a_full_disk(tmp_path: Path) -> None:
         Ledger.open(path) as ledger,
         pytest.raises(LedgerError, match="disk is full"),
     ):
-        reserve_often(ledger)
+        spend(ledger, 100)
     with Ledger.open(path) as ledger:
         assert ledger.verify().intact
         ledger.reserve("clinic", decide_on("0.001"))
 
 
 Worker = Callable[..., subprocess.CompletedProcess[str]]
-
-
-@pytest.mark.skipif(sys.platform == "win32", reason="limits on file sizes are POSIX")
-def test_a_file_that_may_not_grow(tmp_path: Path, run_worker: Worker) -> None:
-    path = tmp_path / "ledger.db"
-    result = run_worker("try", str(path), "fill")
-    assert result.stdout.startswith("refused: The disk "), result
-    assert "Traceback" not in result.stderr
-    with Ledger.open(path) as ledger:
-        assert ledger.verify().intact
 
 
 @pytest.mark.parametrize("read_only", ["file", "directory", "both"])
@@ -229,18 +200,16 @@ def test_users_who_are_refused_are_not_told_to_check_the_network(create_database
 
 
 @pytest.mark.parametrize(
-    ("message", "words"),
+    "message",
     [
-        ('connection failed: FATAL:  password authentication failed for user "ada"', "refuses this user or password"),
-        ("connection failed: FATAL:  Passwort-Authentifizierung fehlgeschlagen: »ada«", "answered and refused"),
-        ("connection failed: FATAL:  sorry, too many clients already", "answered and refused"),
-        ("connection failed: Connection refused. Is the server running on that host?", "cannot be reached"),
+        "connection failed: FATAL:  Passwort-Authentifizierung fehlgeschlagen: »ada«",
+        "connection failed: FATAL:  sorry, too many clients already",
     ],
 )
-def test_a_server_that_answers_is_not_called_unreachable(message: str, words: str) -> None:
+def test_a_server_that_answers_is_not_called_unreachable(message: str) -> None:
     backend = choose_backend("postgresql://ada:hunter2@127.0.0.1:1/ledger", 1.0)
     said = backend.explain(psycopg.OperationalError(message), writing=False)
-    assert words in said
+    assert "answered and refused" in said
     assert "ada" not in said
 
 
@@ -259,16 +228,12 @@ def test_databases_that_cannot_be_used(create_database: Callable[[], str]) -> No
         raw.execute("GRANT INSERT ON dosimeter_ledger TO writer")
         raw.execute("CREATE ROLE stranger LOGIN")
         raw.execute("ALTER ROLE reader SET default_transaction_read_only = on")
-    with Ledger.open(url.replace("postgres@", "writer@")) as ledger:  # needs no more than SELECT and INSERT
-        ledger.settle(ledger.reserve("clinic", decide_on("0.1")).id, status="denied")
     with Ledger.open(url.replace("postgres@", "reader@")) as ledger:
         assert ledger.verify().intact
         with pytest.raises(LedgerError, match="read-only"):
             ledger.reserve("clinic", decide_on("0.1"))
     with pytest.raises(LedgerError, match="may not read"):
         Ledger.open(url.replace("postgres@", "stranger@"))
-    with pytest.raises(LedgerError, match="refuses this user"):
-        Ledger.open(url.replace("postgres@", "nobody@"))
     with Ledger.open(url.replace("postgres@", "writer@")) as ledger:
         with pytest.raises(
             LedgerError, match="INSERT and UPDATE on dosimeter_ledger_people; for the first use, CREATE"
@@ -289,10 +254,7 @@ def test_a_lost_connection_is_one_clear_error(create_database: Callable[[], str]
     url = create_database()
 
     def cut_off(account: AccountSummary | None) -> Reservation:
-        with psycopg.connect(url, autocommit=True) as raw:
-            raw.execute(
-                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'dosimeter ledger'"
-            )
+        end_sessions(url, "dosimeter ledger")
         return decide_on("0.1")(account)
 
     with Ledger.open(url) as ledger:
@@ -310,11 +272,6 @@ def spend(ledger: Ledger, times: int) -> None:
         ledger.settle(entry.id, status="released", answer=[{"count": count}])
 
 
-def copy_by_backup(path: Path, copy: Path) -> None:
-    with closing(sqlite3.connect(path)) as source, closing(sqlite3.connect(copy)) as destination:
-        source.backup(destination)
-
-
 def copy_by_vacuum(path: Path, copy: Path) -> None:
     with closing(sqlite3.connect(path)) as source:
         source.execute("VACUUM INTO ?", (str(copy),))
@@ -325,7 +282,7 @@ def copy_by_dump(path: Path, copy: Path) -> None:
         destination.executescript("\n".join(source.iterdump()))
 
 
-@pytest.mark.parametrize("back_up", [copy_by_backup, copy_by_vacuum, copy_by_dump, shutil.copy])
+@pytest.mark.parametrize("back_up", [copy_by_vacuum, copy_by_dump, shutil.copy])
 def test_a_file_is_backed_up_and_restored(tmp_path: Path, back_up: Callable[[Path, Path], object]) -> None:
     path, copy = tmp_path / "ledger.db", tmp_path / "copy.db"
     with Ledger.open(path) as ledger:
@@ -345,22 +302,6 @@ def test_a_file_is_backed_up_and_restored(tmp_path: Path, back_up: Callable[[Pat
         assert restored.verify(at_backup.head).intact
     with closing(sqlite3.connect(path)) as raw, pytest.raises(sqlite3.IntegrityError, match="append-only"):
         raw.execute("DELETE FROM dosimeter_ledger")  # the guards came along
-
-
-def test_a_backup_while_another_process_writes(tmp_path: Path) -> None:
-    """A backup sees the ledger before or after a reservation, never half of one."""
-    path, copy = tmp_path / "ledger.db", tmp_path / "copy.db"
-    with Ledger.open(path) as ledger:
-        spend(ledger, 1)
-        before = ledger.verify()
-
-        def decide(account: object) -> object:
-            copy_by_vacuum(path, copy)
-            return decide_on("0.01")(account)  # type: ignore[arg-type]
-
-        ledger.reserve("clinic", decide)  # type: ignore[arg-type]
-    with Ledger.open(copy) as backup:
-        assert backup.verify() == before
 
 
 def test_a_database_is_dumped_and_restored(create_database: Callable[[], str], tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import replace
 from decimal import Decimal
@@ -49,14 +49,12 @@ def read_lines() -> list[tuple[Any, ...]]:
 def old(target: str) -> Iterator[Ledger]:
     """Restore the exported ledger."""
     Ledger.open(target).close()
-    if target.startswith("postgresql"):
-        with psycopg.connect(target) as connection:
-            for row in read_lines():
-                connection.execute(f"INSERT INTO dosimeter_ledger VALUES ({', '.join(['%s'] * 9)})", row)
-    else:
-        with closing(sqlite3.connect(target)) as connection:
-            connection.executemany(f"INSERT INTO dosimeter_ledger VALUES ({', '.join('?' * 9)})", read_lines())
-            connection.commit()
+    connect: Callable[[str], Any]
+    connect, place = (psycopg.connect, "%s") if "://" in target else (sqlite3.connect, "?")
+    with closing(connect(target)) as connection:
+        insert = f"INSERT INTO dosimeter_ledger VALUES ({', '.join([place] * 9)})"
+        connection.cursor().executemany(insert, read_lines())
+        connection.commit()
     with Ledger.open(target, create=False) as ledger:
         yield ledger
 

@@ -162,11 +162,9 @@ def _spend(account: AccountSummary, times: int) -> Any:
     """Charge so many answers like the first at once, as one entry."""
 
     def decide(found: AccountSummary | None) -> Reservation:
-        assert found is not None
-        assert found.reading.rho is not None
         schema, source = account.agreed[-1]
         request = make_request(schema_digest=schema, source_digest=source)
-        charge = Charge(Decimal("0.1"), rho=found.reading.rho * times)
+        charge = Charge(Decimal("0.1"), rho=known(known(found).reading.rho) * times)
         return Reservation(request=request, charge=charge)
 
     return decide

@@ -186,11 +186,16 @@ def make_sources() -> None:
         database.executemany("INSERT INTO copy VALUES (?, ?, ?, ?, ?, ?)", PATIENTS)
 
 
-def make_bad_bytes() -> None:
+def write_bad_bytes(path: Path) -> Path:
     """Write a Parquet file whose third name is not UTF-8: only a query that reads names stumbles over it."""
     raw = pa.array([b"Ann", b"Bob", b"\xff\xfe", b"Eve"], pa.binary())
     names = pa.StringArray.from_buffers(4, raw.buffers()[1], raw.buffers()[2])
-    pq.write_table(pa.table({"x": [1, 2, 3, 4], "name": names}), "damaged.parquet")
+    pq.write_table(pa.table({"x": [1, 2, 3, 4], "name": names}), path)
+    return path
+
+
+def make_bad_bytes() -> None:
+    write_bad_bytes(Path("damaged.parquet"))
     write_text(
         "damaged.toml",
         'table = "damaged"\nindividuals = 10\nreviewed = true\n\n[columns]\n'

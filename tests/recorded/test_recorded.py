@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from tests.recorded.recorded_mask import Mask
 from tests.recorded.recorded_stories import read_recording, read_stories, tell_story, write_document
 
 STORIES = read_stories()
@@ -61,27 +60,3 @@ def test_a_change_is_found(change: dict[str, Any]) -> None:
         compare(recorded, changed)
     with pytest.raises(AssertionError):
         compare(recorded, {**now, "out": dict(reversed(now["out"].items()))})
-
-
-def test_what_is_masked_and_what_is_not() -> None:
-    mask, digest = Mask(), "ab" * 32
-    document = {
-        "seq": 1, "id": "0123456789abcdef", "at": "2026-01-05T10:00:00Z", "digest": digest, "previous": "0" * 64,
-        "guarantee": "True.", "notes": ["One.", "Two."], "reason": "budget", "plan_digest": digest, "epsilon": 0.5,
-        "salt": "00ff",
-        "answer": [{"city": "Rome", "n": 3, "mean": 0.5, "none": None}], "measured": [["3/4"]],
-        "again": {"reason": "Nothing is left.", "entry": "0123456789abcdef", "head": digest},
-    }  # fmt: skip
-    assert mask.apply(document) == {
-        "seq": 1, "id": "<entry 1>", "at": "<time>", "digest": "<digest 1>", "previous": "0" * 64,
-        "guarantee": "<words>", "notes": ["<words>", "<words>"], "reason": "budget", "plan_digest": digest,
-        "epsilon": 0.5, "salt": "<salt>",
-        "answer": [{"city": "Rome", "n": "<noisy integer>", "mean": "<noisy float>", "none": "<noisy float>"}],
-        "measured": [["<noisy number>"]],
-        "again": {"reason": "<words>", "entry": "<entry 1>", "head": "<digest 1>"},
-    }  # fmt: skip
-    exact = mask.apply(document, exact=True, noisy=frozenset({"epsilon"}))
-    assert (exact["answer"], exact["measured"], exact["epsilon"]) == (
-        document["answer"], document["measured"], "<noisy float>",
-    )  # fmt: skip
-    assert mask.resolve("--head=<digest 1>") == f"--head={digest}"

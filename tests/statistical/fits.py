@@ -1,10 +1,13 @@
-"""How draws are compared with exact chances: the distributions of noise, and χ² over bins that hold enough draws."""
+"""How draws are compared with exact chances: the distributions of noise, χ² over bins that hold enough draws, and how
+much likelier draws of one table are than draws of its neighbour.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
 from itertools import pairwise
+from typing import SupportsFloat
 
 import numpy as np
 import pytest
@@ -56,3 +59,30 @@ def fit_pooled(counts: Sequence[int], chances: Sequence[float]) -> float:
     expected = np.array([expected[:small].sum(), *expected[small:]])
     assert len(expected) >= 3, "too few outcomes to test anything"
     return float(chi2.sf(((observed - expected) ** 2 / expected).sum(), len(expected) - 1))
+
+
+def bin_jointly(*samples: Sequence[Sequence[SupportsFloat]]) -> list[np.ndarray]:
+    """One number per noisy vector: the cell of a product of bins, 16 for one measure, 4 × 4, 3 × 3 × 3."""
+    together = np.array([[float(value) for value in row] for rows in samples for row in rows])
+    bins = {1: 16, 2: 4, 3: 3}[together.shape[1]]
+    code = np.zeros(len(together), dtype=np.int64)
+    for column in together.T:
+        edges = np.unique(np.quantile(column, np.arange(1, bins) / bins))
+        code = code * bins + np.searchsorted(edges, column, side="right")
+    return np.split(code, len(samples))
+
+
+def excess(first: np.ndarray, second: np.ndarray, epsilon: float, delta: float) -> float:
+    """The largest P₁(E) − e^ε·P₂(E) − δ, as counted, over bins and unions of the bins in which P₁ is larger."""
+    most = int(max(first.max(), second.max())) + 1
+    shares = [np.bincount(bins, minlength=most) / len(bins) for bins in (first, second)]
+    gaps = shares[0] - math.exp(epsilon) * shares[1]
+    return float(max(gaps.max(), *np.cumsum(np.sort(gaps)[::-1]))) - delta
+
+
+def hoeffding_slack(epsilon: float, bins: int, n: int, alpha: float) -> float:
+    """p − e^ε·q, as counted, misses its expectation by more than s with probability at most exp(−2ns²/(1 + e^2ε)); one
+    such chance for each of the 2^bins unions, of which sorting tries the worst. ``alpha``: over both directions.
+    """
+    events = bins * math.log(2) - math.log(alpha / 2)
+    return math.sqrt((1.0 + math.exp(2.0 * epsilon)) * events / (2.0 * n))

@@ -14,7 +14,7 @@ from scipy.stats import norm
 from dosimeter.mechanisms import Gaussian, Laplace
 from dosimeter.mechanisms.mechanism import Mechanism
 from dosimeter.release.noise import Calibrated, add_noise, calibrate, draw_discrete_laplace
-from tests.statistical.fits import chi_square
+from tests.statistical.fits import bin_jointly, chi_square, excess, hoeffding_slack
 
 N = 100_000
 ALPHA_FIT = 1e-8  # × 6
@@ -48,33 +48,16 @@ def test_draws_fit_the_exact_distribution_and_are_uncorrelated(mechanism: Mechan
         assert abs(np.corrcoef(series[:-1], series[1:])[0, 1]) < bound
 
 
-def excess(first: list[int], second: list[int], epsilon: float, delta: float) -> tuple[float, int]:
-    """The largest P₁(E) − e^ε P₂(E) − δ over single values and half-lines E, as counted, and how many E were tried."""
-    values = np.arange(min(first + second), max(first + second) + 1)
-    frequencies = [np.histogram(draws, bins=np.append(values, values[-1] + 1))[0] / N for draws in (first, second)]
-    events = [(p, np.cumsum(p), np.cumsum(p[::-1])) for p in frequencies]
-    worst = max(float((p - math.exp(epsilon) * q).max()) for p, q in zip(*events, strict=True))
-    return worst - delta, 3 * len(values)
-
-
-def hoeffding_slack(epsilon: float, events: int) -> float:
-    """p − e^ε q, as counted, misses its expectation by more than s with probability at most exp(−2ns²/(1 + e^2ε))."""
-    return math.sqrt((1.0 + math.exp(2.0 * epsilon)) * math.log(events / ALPHA_NEIGHBOURS) / (2.0 * N))
-
-
 @pytest.mark.parametrize(("mechanism", "epsilon"), [(LAPLACE, 0.5), (GAUSSIAN, 1.0)])
 def test_neighbouring_totals_stay_within_epsilon(mechanism: Mechanism, epsilon: float) -> None:
-    """n = 100,000 draws for each of two totals Δ apart, α = 5e-8 over all events within 100 scales, both directions."""
+    """n = 100,000 draws for each of two totals Δ apart, α = 5e-8 over every union of bins, in both directions.
+
+    And the test can tell: the same draws break a promise fifty times as strong.
+    """
     sensitivity = 4
     calibrated = calibrate(mechanism, sensitivity=sensitivity, epsilon=epsilon)
-    here = add_noise([0] * N, calibrated)
-    there = add_noise([sensitivity] * N, calibrated)
-    reach = math.ceil(100 * calibrated.scale)
-    assert max(map(abs, here + there)) < reach
-    events = 2 * 3 * (2 * reach + 1)
+    here, there = bin_jointly(*([(draw,) for draw in add_noise([at] * N, calibrated)] for at in (0, sensitivity)))
     for first, second in ((here, there), (there, here)):
-        worst, tried = excess(first, second, epsilon, mechanism.delta)
-        assert 2 * tried <= events
-        assert worst <= hoeffding_slack(epsilon, events)
-        # And the test can tell: the same draws break a promise fifty times as strong.
-        assert excess(first, second, epsilon / 50, mechanism.delta)[0] > hoeffding_slack(epsilon / 50, events)
+        for promised, kept in ((epsilon, True), (epsilon / 50, False)):
+            beyond = excess(first, second, promised, mechanism.delta)
+            assert (beyond <= hoeffding_slack(promised, 16, N, ALPHA_NEIGHBOURS)) is kept

@@ -15,10 +15,12 @@ import pytest
 
 from dosimeter import Dataset
 from dosimeter.influence import measure_exactly
+from dosimeter.measures import Rank
 from dosimeter.mechanisms import Laplace
 from dosimeter.planning import plan_query
 from dosimeter.release.noise import calibrate_selection, select_lowest
 from dosimeter.release.noisy_vector import add_noise_to, calibrate_plan
+from dosimeter.schema import read_schema
 from tests.math.rank_tables import make_rank
 from tests.schemas import declare, whole
 from tests.statistical.fits import fit_pooled
@@ -37,6 +39,14 @@ def test_draws_fit_their_chances(fraction: Fraction) -> None:
     seen = Counter(select_lowest([rank.scores(counts, 1.5).tolist()] * DRAWS, selection))
     chances = rank.chances(counts, 1.5).tolist()
     assert fit_pooled([seen[at] for at in range(len(chances))], chances) > ALPHA
+
+
+def test_a_release_draws_ranks_at_the_epsilon_that_is_charged() -> None:
+    plan = plan_query("SELECT MEDIAN(age) FROM adult", read_schema(SCHEMA))
+    (measure,) = plan.measures
+    assert isinstance(measure, Rank)
+    charged = calibrate_selection(shift=measure.shift, rows=measure.rows, epsilon=Fraction(1, 2))
+    assert calibrate_plan(plan, Laplace(), Decimal("0.5")) == (charged,)
 
 
 @pytest.fixture(scope="module")

@@ -33,7 +33,7 @@ from dosimeter.planning.query_plan import QueryPlan
 from dosimeter.release.noisy_vector import add_noise_to, calibrate_plan
 from tests.earlier_releases import noise_for_quantiles
 from tests.schemas import category, decimal, declare, whole
-from tests.statistical.fits import chi_square
+from tests.statistical.fits import bin_jointly, chi_square, excess, hoeffding_slack
 
 N = 10_000
 ALPHA_FIT = 5e-9  # × 28 columns
@@ -193,31 +193,6 @@ def test_answers_of_real_releases_fit(mechanism: Mechanism, tmp_path: Path) -> N
 # ---------------------------------------------------------------- neighbours
 
 
-def excess(first: np.ndarray, second: np.ndarray, epsilon: float, delta: float) -> float:
-    """The largest P₁(E) − e^ε·P₂(E) − δ, as counted, over bins and unions of the bins in which P₁ is larger."""
-    shares = [np.bincount(bins, minlength=int(max(first.max(), second.max())) + 1) / N for bins in (first, second)]
-    gaps = shares[0] - math.exp(epsilon) * shares[1]
-    return float(max(gaps.max(), *np.cumsum(np.sort(gaps)[::-1]))) - delta
-
-
-def bin_jointly(*samples: list[tuple[Fraction, ...]]) -> list[np.ndarray]:
-    """One number per noisy vector: the cell of a product of bins, 16 for one measure, 4 × 4, 3 × 3 × 3."""
-    together = np.array([[float(value) for value in row] for rows in samples for row in rows])
-    bins = {1: 16, 2: 4, 3: 3}[together.shape[1]]
-    code = np.zeros(len(together), dtype=np.int64)
-    for column in together.T:
-        edges = np.unique(np.quantile(column, np.arange(1, bins) / bins))
-        code = code * bins + np.searchsorted(edges, column, side="right")
-    return np.split(code, len(samples))
-
-
-def hoeffding_slack(epsilon: float, bins: int) -> float:
-    """p − e^ε·q, as counted, misses its expectation by more than s with probability at most exp(−2ns²/(1 + e^2ε)); one
-    such chance for each of the 2^bins unions, of which sorting tries the worst."""
-    events = bins * math.log(2) - math.log(ALPHA_NEIGHBOURS / 2)
-    return math.sqrt((1.0 + math.exp(2.0 * epsilon)) * events / (2.0 * N))
-
-
 @pytest.mark.parametrize("mechanism", MECHANISMS, ids=lambda mechanism: mechanism.name)
 @pytest.mark.parametrize("name", QUERIES, ids=lambda name: name.replace(" ", "-"))
 def test_released_values_fit_and_neighbouring_tables_stay_within_epsilon(name: str, mechanism: Mechanism) -> None:
@@ -231,9 +206,9 @@ def test_released_values_fit_and_neighbouring_tables_stay_within_epsilon(name: s
     here, there = bin_jointly(sample, draw(name, TABLE.slice(1), mechanism, EPSILON, N))
     bins = 27 if len(plan(name).measures) == 3 else 16
     for first, second in ((here, there), (there, here)):
-        assert excess(first, second, EPSILON, mechanism.delta) <= hoeffding_slack(EPSILON, bins)
+        assert excess(first, second, EPSILON, mechanism.delta) <= hoeffding_slack(EPSILON, bins, N, ALPHA_NEIGHBOURS)
     if mechanism is LAPLACE and name in ("count", "sum of whole numbers", "sum of decimals"):
-        assert excess(here, there, EPSILON / 4, 0.0) > hoeffding_slack(EPSILON / 4, bins)
+        assert excess(here, there, EPSILON / 4, 0.0) > hoeffding_slack(EPSILON / 4, bins, N, ALPHA_NEIGHBOURS)
 
 
 # ---------------------------------------------------------------- without noise
