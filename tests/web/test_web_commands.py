@@ -20,7 +20,6 @@ from dosimeter.errors import OptionError
 from tests.known import known
 from tests.waiting import LONGEST_WAIT, wait_until
 from tests.web.check_program import PROGRAM, Slow, is_running
-from tests.web.test_web_trail import measure
 from tests.web.web_site import CERTIFICATES, Guest, read_text, write_configuration
 
 RUN = "import sys; from dosimeter.cli import commands; commands(sys.argv[1:])"
@@ -83,6 +82,11 @@ def sign_in(url: str, name: str, password: str) -> Guest:
 
     wait_until(answers, "the server answers")
     return guest
+
+
+def measure(guest: Guest, query_id: str) -> None:
+    """Wait until the risk is measured, however busy the machine is."""
+    wait_until(lambda: guest.get(f"/decide/{query_id}/live").json()["job"] is None, "the risk is measured")
 
 
 def end(process: subprocess.Popen[str]) -> None:

@@ -13,7 +13,7 @@ from dosimeter.ledger import Ledger
 from dosimeter.release import run as releasing
 from tests.known import known
 from tests.web.browsing import OpenPage, expect, find_barriers
-from tests.web.test_web_trail import count_actions, measure, read_trail
+from tests.web.test_web_trail import count_actions, read_trail
 from tests.web.web_site import COUNT, Guest, Site, StartSite, copy_clinic, read_text
 
 SENTENCE = "Answers from this dataset are stopped until a controller has looked at it."
@@ -53,8 +53,6 @@ def test_a_failed_release_stops_the_dataset_for_everybody(
         others = bob.ask(SMOKERS)
         before = list_analyst_pages(anna, failing, waiting) | list_analyst_pages(bob, others)
         assert not any("stopped" in text for text in before.values())
-        for query_id in (failing, waiting, others):
-            measure(carol, query_id)
         fail_once(monkeypatch, site, after_the_charge=after_the_charge)
         carol.approve(failing)
 
@@ -82,7 +80,6 @@ def test_a_failed_release_stops_the_dataset_for_everybody(
 
 def test_controllers_see_it_on_every_page_and_clear_it(site: Site, anna: Guest, carol: Guest) -> None:
     query_id = anna.ask()
-    measure(carol, query_id)
     assert "There was no incident." in carol.get("/incidents").text
     stop(site)
     for path in ("/queue", f"/decide/{query_id}", "/accounts", "/accounts/clinic", "/audit", "/settings", "/me"):
@@ -123,7 +120,6 @@ def test_a_failure_after_the_charge_can_be_answered_again(
     site: Site, api: httpx.Client, anna: Guest, carol: Guest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     query_id = anna.ask()
-    measure(carol, query_id)
     fail_once(monkeypatch, site, after_the_charge=True)
     carol.approve(query_id)
     page = read_text(carol.get(f"/decide/{query_id}").text)
@@ -195,7 +191,6 @@ def test_the_account_tells_who_said_that_the_people_are_the_same(start_site: Sta
         head, *lines = Path(clinic.data).read_text().splitlines()
         Path(clinic.data).write_text("\n".join([head, *reversed(lines)]) + "\n")
         second = anna.ask(SMOKERS)
-        measure(carol, second)
         page = carol.get(
             f"/decide/{second}/confirm", params={"epsilon": "0.05", "preset": "ratio", "percent": "95"}
         ).text

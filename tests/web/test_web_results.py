@@ -20,7 +20,7 @@ from dosimeter.web.answer_view import view_answer, write_csv
 from dosimeter.web.figures import show_estimate, show_interval
 from dosimeter.web.public import AnswerShape, PublicAnswer
 from tests.known import known
-from tests.web.test_web_trail import count_actions, measure
+from tests.web.test_web_trail import count_actions
 from tests.web.web_site import COUNT, Guest, Site, StartSite, clinic_settings, copy_clinic, read_text
 
 
@@ -360,7 +360,6 @@ def test_the_previewed_promise_is_the_one_that_comes(start_site: StartSite, algo
         assert not answer_blindly(anna, "anna")
         looked_at = anna.ask()
         carol.act(f"/decide/{looked_at}/look")
-        measure(carol, looked_at)
         assert not answer_blindly(bob, "bob")
         assert answer_blindly(anna, "anna")
 

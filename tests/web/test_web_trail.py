@@ -25,7 +25,6 @@ from dosimeter.web.store.database import Database
 from dosimeter.web.store.queries import find_own, withdraw_query
 from dosimeter.web.store.tables import AUDIT, QUERIES
 from tests.known import known
-from tests.waiting import wait_until
 from tests.web.web_site import (
     COUNT,
     PASSWORD,
@@ -52,17 +51,11 @@ def count_actions(site: Site, user: str) -> Counter[str]:
     return Counter(action for who, action, _ in read_trail(site) if who == user)
 
 
-def measure(guest: Guest, query_id: str) -> None:
-    """Wait until the risk is measured, however busy the machine is."""
-    wait_until(lambda: guest.get(f"/decide/{query_id}/live").json()["job"] is None, "the risk is measured")
-
-
 # ---------------------------------------------------------------- looking
 
 
 def test_every_kind_of_look_is_on_record_once(site: Site, anna: Guest, carol: Guest) -> None:
     query_id = anna.ask()
-    measure(carol, query_id)
     for epsilon in ("0.01", "0.02", "0.03", "0.04"):
         assert carol.get(f"/decide/{query_id}/live", params={"epsilon": epsilon}).status_code == 200
         assert carol.get(f"/decide/{query_id}/people", params={"epsilon": epsilon}).status_code == 200
@@ -262,7 +255,6 @@ def test_withdrawal_counts_unless_there_is_an_answer(
 
 def test_link_from_elsewhere_sets_no_preference(anna: Guest, carol: Guest) -> None:
     query_id = anna.ask()
-    measure(carol, query_id)
     form = {"preset": "ratio", "percent": "1", "epsilon": "10"}
     own = carol.get(f"/decide/{query_id}", params=form).text
     assert re.search(r'name="percent"[^>]* value="1"', own)
@@ -280,7 +272,6 @@ def test_link_from_elsewhere_sets_no_preference(anna: Guest, carol: Guest) -> No
 
 def test_looser_preference_is_said_whatever_its_kind(anna: Guest, carol: Guest) -> None:
     query_id = anna.ask()
-    measure(carol, query_id)
     for form, looser in (
         ({"percent": "95"}, False),
         ({"percent": "99"}, False),
@@ -344,7 +335,6 @@ def test_a_condition_that_names_people_needs_them_revealed_first(
     site: Site, anna: Guest, carol: Guest, condition: str
 ) -> None:
     query_id = anna.ask(ISLAND)
-    measure(carol, query_id)
     text = f"MAX(rdr) FILTER (WHERE {condition}) / MIN(rdr) <= 1.0"
     form = {"preset": "own", "text": text}
     refused = carol.get(f"/decide/{query_id}/live", params=form).json()
@@ -367,13 +357,11 @@ def test_a_condition_that_names_people_needs_them_revealed_first(
         again = elsewhere.get(f"/decide/{query_id}/live", params=form).json()
         assert "Choose Reveal" in again["problem"]
     other = anna.ask()  # another query
-    measure(carol, other)
     assert "Choose Reveal" in carol.get(f"/decide/{other}/live", params=form).json()["problem"]
 
 
 def test_every_own_condition_is_on_record(site: Site, anna: Guest, carol: Guest) -> None:
     query_id = anna.ask()
-    measure(carol, query_id)
     texts = ["QUANTILE_CONT(rdr, 0.9) <= 1.5 * AVG(rdr)", "MEDIAN(rdr) FILTER (WHERE smoker) <= 2"]
     for text in (*texts, *texts, "MIN(rdr) / MAX(rdr) >= 0.5", "this is no condition"):
         for epsilon in ("0.01", "0.02"):
