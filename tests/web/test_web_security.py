@@ -111,14 +111,6 @@ def test_sign_out_ends_the_session(site: Site, anna: Guest) -> None:
     assert late.headers["location"] == "/sign-in?next=%2Fqueries"
 
 
-def test_a_new_password_must_be_one_and_needs_the_old(site: Site, anna: Guest) -> None:
-    assert "not right" in anna.act("/me/password", current="wrong", fresh="another password").text
-    assert "10 to 200" in anna.act("/me/password", current=PASSWORD, fresh="short").text
-    with site.guest() as guest:
-        assert guest.sign_in("anna", "another password").status_code == 401
-        assert guest.sign_in("anna").status_code == 200
-
-
 @pytest.mark.parametrize("way", ["password", "everywhere", "revoke", "reset", "disable"])
 def test_whoever_is_shut_out_is_out_at_once(site: Site, anna: Guest, opened: Database, way: str) -> None:
     """Other sessions end and tokens are revoked; a token that is revoked by itself ends no session."""

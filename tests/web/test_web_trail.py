@@ -132,13 +132,6 @@ def test_signing_in_and_out_is_on_record_also_when_it_fails(site: Site) -> None:
     assert {detail for who, action, detail in read_trail(site) if action == "failed to sign in"} == {"127.0.0.1"}
 
 
-def test_password_changes_are_on_record(site: Site, anna: Guest) -> None:
-    anna.act("/me/password", current="wrong", fresh="another password")
-    anna.act("/me/password", current=PASSWORD, fresh="another password")
-    seen = count_actions(site, "anna")
-    assert (seen["failed to change the password"], seen["changed the password"]) == (1, 1)
-
-
 def test_what_the_operator_does_is_on_record(tmp_path: Path) -> None:
     from tests.web.test_web_commands import run_command
 
