@@ -10,11 +10,12 @@ import time
 from collections import Counter
 from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import httpx
 import pytest
@@ -404,40 +405,45 @@ def test_whoever_leaves_gives_the_turn_to_the_next_and_nothing_is_left() -> None
 # ---------------------------------------------------------------- on a real server
 
 
-async def keep_guessing(url: str, address: str, name: str, statuses: Counter[int], stop: threading.Event) -> None:
-    """Guess from one address five times a second, without waiting for answers; 0 where there was none."""
-
-    async def guess() -> None:
-        try:
-            status = (await browser.send(request)).status_code
-        except httpx.TransportError:
-            status = 0
-        statuses[status] += 1
-
-    transport = httpx.AsyncHTTPTransport(local_address=address, limits=httpx.Limits(max_keepalive_connections=0))
-    headers = {"Sec-Fetch-Site": "same-origin"}
-    async with httpx.AsyncClient(base_url=url, transport=transport, headers=headers, timeout=60) as browser:
-        token = known(re.search(r'name="csrf" value="([^"]+)"', (await browser.get("/sign-in")).text))
+def make_guess(url: str, address: str, name: str) -> bytes:
+    """Return a sign-in with a wrong password as bytes: a client would be too slow to send as many as an attacker."""
+    with Guest(base_url=url, transport=httpx.HTTPTransport(local_address=address)) as guest:
+        token = known(re.search(r'name="csrf" value="([^"]+)"', guest.get("/sign-in").text))
         fields = {"csrf": token[1], "name": name, "password": "wrong password"}
-        request = browser.build_request("POST", "/sign-in", data=fields)  # always with the same cookie
-        async with asyncio.TaskGroup() as tasks:
-            while not stop.is_set():
-                tasks.create_task(guess())
-                await asyncio.sleep(0.2)
+        request = guest.build_request("POST", "/sign-in", data=fields, headers={"Sec-Fetch-Site": "same-origin"})
+    head = "".join(f"{key}: {value}\r\n" for key, value in request.headers.items())
+    return f"POST /sign-in HTTP/1.1\r\n{head}\r\n".encode() + request.content
 
 
 @contextmanager
 def attack_from(url: str, addresses: list[str], name: str) -> Iterator[Counter[int]]:
-    """Guess from all these addresses while the block runs; gives how often which status was answered."""
-    statuses, stop = Counter[int](), threading.Event()
+    """Guess from all these addresses while the block runs; gives how often which status was answered, 0 for none."""
+    host, statuses, stop = urlsplit(url), Counter[int](), threading.Event()
 
-    async def attack() -> None:
+    async def guess(address: str, request: bytes) -> None:
+        status = 0
+        with suppress(OSError, IndexError):
+            reader, writer = await asyncio.open_connection(host.hostname, host.port, local_addr=(address, 0))
+            with closing(writer):
+                writer.write(request)
+                status = int((await reader.readline()).split()[1])
+        statuses[status] += 1
+
+    async def keep_guessing(address: str, request: bytes) -> None:
+        """Guess five times a second, without waiting for answers."""
         async with asyncio.TaskGroup() as tasks:
-            for address in addresses:
-                tasks.create_task(keep_guessing(url, address, name, statuses, stop))
+            while not stop.is_set():
+                tasks.create_task(guess(address, request))
+                await asyncio.sleep(0.2)
 
+    async def attack(requests: dict[str, bytes]) -> None:
+        async with asyncio.TaskGroup() as tasks:
+            for address, request in requests.items():
+                tasks.create_task(keep_guessing(address, request))
+
+    guesses = {address: make_guess(url, address, name) for address in addresses}
     with ThreadPoolExecutor(1) as thread:
-        attacking = thread.submit(lambda: asyncio.run(attack()))
+        attacking = thread.submit(lambda: asyncio.run(attack(guesses)))
         try:
             yield statuses
         finally:
