@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from contextlib import closing
 from pathlib import Path
 
@@ -60,23 +59,17 @@ def test_configuration_is_checked(tmp_path: Path, text: str, dataset: str, words
         load_settings(write_configuration(tmp_path, text, dataset))
 
 
-SECRET_AND_DATABASE = 'database = "a"\nsecret_file = "b"\n'
-
-
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        ("", "The configuration lacks database"),
-        (SECRET_AND_DATABASE, "The configuration lacks datasets"),
-        (SECRET_AND_DATABASE + "[datasets]\nclinic = 1", "datasets.clinic must be a table"),
-        (SECRET_AND_DATABASE + '[datasets.clinic]\ndata = "c"', "[datasets.clinic] lacks schema"),
-    ],
-)
-def test_configuration_says_what_it_lacks(tmp_path: Path, text: str, words: str) -> None:
-    file = tmp_path / "dosimeter.toml"
-    file.write_text(text)
-    with pytest.raises(OptionError, match=re.escape(words)):
-        load_settings(file)
+def test_configuration_says_what_it_lacks(tmp_path: Path) -> None:
+    file, begun = tmp_path / "dosimeter.toml", 'database = "a"\nsecret_file = "b"\n'
+    for text, words in (
+        ("", "lacks database"),
+        (begun, "lacks datasets"),
+        (f"{begun}[datasets]\nclinic = 1", "clinic must be a table"),
+        (f'{begun}[datasets.clinic]\ndata = "c"', r"\[datasets.clinic\] lacks schema"),
+    ):
+        file.write_text(text)
+        with pytest.raises(OptionError, match=words):
+            load_settings(file)
 
 
 def test_configuration_needs_its_secret(tmp_path: Path) -> None:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import httpx
 import pytest
-from hypothesis import HealthCheck, Phase
+from hypothesis import HealthCheck, Phase, given
 from hypothesis import settings as hypothesis_settings
 
 from dosimeter.client import Client
@@ -121,9 +121,7 @@ def test_mistakes_are_said_and_not_quoted(address: str, token: str, words: str) 
 
 
 def test_the_client_lists_more_than_the_server_does_at_a_time(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    from dosimeter import client as module
-
-    monkeypatch.setattr(module, "MOST_LISTED", 2)
+    monkeypatch.setattr("dosimeter.client.MOST_LISTED", 2)
     with Client(site.url, site.tokens["anna"]) as client:
         made = [client.submit(COUNT, purpose=f"part {number}") for number in range(5)]
         listed = client.queries(limit=4)
@@ -136,26 +134,12 @@ def test_the_client_lists_more_than_the_server_does_at_a_time(site: Site, monkey
         assert repr(made[1]) == f"Submitted({made[1].id!r}, waiting, 'part 1')"
 
 
-class Clock:
-    """Stands in for the module time: only sleeping makes its time pass."""
-
-    def __init__(self, slept: list[float]) -> None:
-        self.slept = slept
-        self.now = 0.0
-
-    def monotonic(self) -> float:
-        return self.now
-
-    def sleep(self, seconds: float) -> None:
-        self.slept.append(seconds)
-        self.now += seconds
-
-
 def test_client_waits_as_long_as_it_says(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     with Client(site.url, site.tokens["anna"]) as client:
         query = client.submit(COUNT, purpose="x")
         slept: list[float] = []
-        monkeypatch.setattr("dosimeter.client.time", Clock(slept))
+        clock = SimpleNamespace(monotonic=lambda: sum(slept), sleep=slept.append)  # time passes in sleep alone
+        monkeypatch.setattr("dosimeter.client.time", clock)
         with pytest.raises(TimeoutError):
             query.wait(0.4, every=60.0)
         assert sum(slept) == pytest.approx(0.4)  # not a minute
@@ -203,8 +187,6 @@ def test_client_is_told_why(site: Site, carol: Guest) -> None:
         stranger.datasets()
     with Client("http://127.0.0.1:9", "x", timeout=1) as nobody, pytest.raises(ServerError, match="does not answer"):
         nobody.datasets()
-    with pytest.raises(OptionError, match="https://"):
-        Client("dosimeter.example.org", "x")
 
 
 def test_errors_have_one_shape(api: httpx.Client) -> None:
@@ -252,18 +234,12 @@ def test_no_request_that_fits_the_description_breaks_the_server(site: Site, api:
             phases=[Phase.generate],
             suppress_health_check=list(HealthCheck),
         )
-        _run_property(operation.as_strategy(), check, run)
+        drawn: Any = given(operation.as_strategy())
+        run(drawn(check))()
     assert set(seen) == {
         "GET /datasets", "POST /check", "POST /queries", "GET /queries", "GET /queries/{query_id}", "GET /answers",
         "POST /queries/{query_id}/withdraw",
     }  # fmt: skip
-
-
-def _run_property(strategy: Any, check: Callable[[Any], None], run: hypothesis_settings) -> None:
-    from hypothesis import given
-
-    drawn: Any = given(strategy)
-    run(drawn(check))()
 
 
 def test_description_names_what_is_public(api: httpx.Client) -> None:

@@ -11,7 +11,6 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 from unittest.mock import Mock
 from urllib.parse import urlsplit
@@ -22,6 +21,7 @@ import sqlalchemy as sa
 
 from dosimeter.errors import InputError
 from dosimeter.problems import Surface
+from dosimeter.web import run
 from dosimeter.web.http import middleware
 from dosimeter.web.identity import throttle, users
 from dosimeter.web.identity.password_queue import MOST_HASHED, PasswordQueue, TooManyAttempts
@@ -285,26 +285,15 @@ def test_no_address_is_made_from_the_host_header(site: Site, anna: Guest) -> Non
 
 
 def test_nobodys_word_on_an_address_is_taken_unless_it_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    import uvicorn
-
-    from dosimeter.web import run
-
-    made: list[dict[str, Any]] = []
-
-    class Stopped(Exception):
-        pass
-
-    def configure(_app: Any, **options: Any) -> None:
-        made.append(options)
-        raise Stopped
-
-    monkeypatch.setattr(uvicorn, "Config", configure)
-    monkeypatch.setattr(run, "make_app", lambda _settings: SimpleNamespace(stop=None))
+    configure = Mock(side_effect=RuntimeError("far enough"))
+    monkeypatch.setattr("uvicorn.Config", configure)
+    monkeypatch.setattr(run, "make_app", Mock())
     for text in ("", 'trusted_proxies = "10.1.2.3"'):
-        with pytest.raises(Stopped):
+        with pytest.raises(RuntimeError, match="far enough"):
             run.serve(load_settings(write_configuration(tmp_path, f"port = 0\n{text}")), lambda _address: None)
-    assert [options["proxy_headers"] for options in made] == [False, True]
-    assert made[1]["forwarded_allow_ips"] == "10.1.2.3"
+    plain, trusting = (call.kwargs for call in configure.call_args_list)
+    assert (plain["proxy_headers"], trusting["proxy_headers"]) == (False, True)
+    assert trusting["forwarded_allow_ips"] == "10.1.2.3"
 
 
 # ---------------------------------------------------------------- the operator's mistakes

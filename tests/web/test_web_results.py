@@ -269,6 +269,9 @@ def test_health_tells_that_the_data_are_gone(start_site: StartSite, tmp_path: Pa
 WRITTEN = "/* for Dr. Quagmire */ select sex,   count(*) as people\nfrom clinic -- anna\nwhere smoker group by sex"
 
 
+# ---------------------------------------------------------------- the list
+
+
 def test_every_analyst_sees_what_was_released_and_nothing_of_who_asked(site: Site, anna: Guest, carol: Guest) -> None:
     assert "Nothing was released yet." in anna.get("/answers").text
     query_id = anna.ask(WRITTEN, purpose="Quagmire's thesis")

@@ -86,6 +86,9 @@ def worker(clay: Clay) -> Iterator[DatasetWorker]:
     made.close()
 
 
+# ---------------------------------------------------------------- the order
+
+
 def ask(
     worker: DatasetWorker, name: str, work: Callable[..., Any], wait: float = LONGEST_WAIT, **more: Any
 ) -> Job[Any]:
