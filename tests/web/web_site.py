@@ -212,7 +212,7 @@ def keep_busy(worker: DatasetWorker) -> Iterator[Job[Any]]:
         yield job
     finally:
         free.set()
-        wait_until(lambda: job not in worker.running(), "the worker is free")
+        wait_until(job.ended.is_set, "the worker is free")
 
 
 def note_readers(monkeypatch: pytest.MonkeyPatch) -> list[str]:
