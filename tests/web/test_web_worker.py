@@ -12,7 +12,6 @@ from unittest.mock import DEFAULT, Mock
 
 import pyarrow as pa
 import pytest
-import sqlalchemy as sa
 
 from dosimeter.dataset import Dataset
 from dosimeter.errors import DosimeterError, Interrupted, LedgerError, OptionError
@@ -25,7 +24,6 @@ from dosimeter.web.decision import approve, displaced
 from dosimeter.web.decision.measured import measure_query
 from dosimeter.web.settings import DatasetSettings
 from dosimeter.web.store.queries import find_query
-from dosimeter.web.store.tables import QUERIES
 from dosimeter.web.worker import DatasetWorker, Job, JobMeter, JobPriority
 from tests.known import known
 from tests.schemas import declare, plain, whole
@@ -210,8 +208,7 @@ def test_one_dataset_computes_while_another_page_works(start_site: StartSite, tm
     with site.guest("anna") as anna, site.guest("carol") as carol:
         waiting, quick = anna.ask(), anna.ask(COUNT.replace("clinic", "other"), dataset="other")
         job = ask(site.state.datasets["clinic"].worker, "block", count_slowly(stop), wait=0)
-        page = carol.get(f"/decide/{waiting}").text
-        assert "Measuring how exposed everybody is" in page
+        assert "Measuring how exposed everybody is" in carol.get(f"/decide/{waiting}").text
         assert "Largest ε that meets the preference: 0.05" in carol.get(f"/decide/{quick}").text
         assert carol.approve(quick).status_code == 200
         assert carol.get(f"/decide/{waiting}/people", params={"epsilon": "1"}).status_code == 503
@@ -253,9 +250,7 @@ def test_stopped_preference_begins_again_when_it_is_chosen_again(site: Site, ann
 
 
 def status_of(site: Site, query_id: str) -> str:
-    state = site.state
-    with state.database.reading() as connection:
-        return str(connection.execute(sa.select(QUERIES.c.status).where(QUERIES.c.id == query_id)).scalar_one())
+    return known(find_query(site.state.database, query_id)).status
 
 
 def test_unforeseen_error_leaves_the_query_to_be_decided(
@@ -285,18 +280,14 @@ def test_what_could_not_be_written_down_is_when_the_query_is_seen_again(
 ) -> None:
     """The release is in the ledger, and the database is away when the web's own table should say so."""
 
-    def away(*_: object) -> str:
-        raise LedgerError("The database is busy.")
-
     answered, left = anna.ask(), anna.ask("SELECT COUNT(*) FROM clinic WHERE smoker")
     with monkeypatch.context() as patch:
-        patch.setattr(approve, "settle_claim", away)
+        patch.setattr(approve, "settle_claim", Mock(side_effect=LedgerError("The database is busy.")))
         for query_id in (answered, left):
-            state = site.state
             case = {"epsilon": "0.05", "preference": "ratio:0.95", "confirmed": "0.05", "reason": "agreed"}
             carol.post(f"/decide/{query_id}/approve", data=case | {"csrf": carol.csrf}, follow_redirects=False)
             assert status_of(site, query_id) == "approving"
-            assert not state.claims
+            assert not site.state.claims
     assert "Answered" in carol.get(f"/decide/{answered}").text
     assert "being released" not in carol.get("/queue").text
     assert status_of(site, left) == "released"
@@ -452,6 +443,7 @@ BIG = "SELECT COUNT(*) FROM people JOIN sizes ON people.district = sizes.distric
 def test_joined_tables_are_not_mixed_up_between_queries(start_site: StartSite, tmp_path: Path) -> None:
     """What one measurement knew of its joined table is not another's after the snapshot was let go."""
     site = start_site(datasets={"people": join_case(tmp_path)})
+    jobs = site.state.datasets["people"].worker._jobs
     with site.guest("anna") as anna, site.guest("carol") as carol:
         first, second = anna.ask(JOINED, dataset="people"), anna.ask(BIG, dataset="people")
         for query_id in (first, second):
@@ -459,29 +451,15 @@ def test_joined_tables_are_not_mixed_up_between_queries(start_site: StartSite, t
         for query_id, count in ((first, "from 10 to 9"), (second, "from 20 to 19"), (first, "from 10 to 9")):
             people = carol.get(f"/decide/{query_id}/people?epsilon=1")
             assert count in read_text(people.text), people.text
-            site.state.datasets["people"].worker._jobs.pop(_people_key(site))
-
-
-def _people_key(site: Site) -> Any:
-    finished: dict[Any, Job[Any]] = site.state.datasets["people"].worker._jobs
-    return next(key for key in finished if key[0] == "people")
+            jobs.pop(next(key for key in jobs if key[0] == "people"))
 
 
 def test_everything_is_closed_whatever_fails(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     state, closed = site.state, []
     monkeypatch.setattr(type(state.database), "close", lambda _self: closed.append("database"))
 
-    class Broken:
-        name = "broken"
-
-        @property
-        def worker(self) -> Any:
-            return self
-
-        def close(self) -> None:
-            raise RuntimeError("broken")
-
-    monkeypatch.setitem(state.datasets, "broken", Broken())
+    broken = Mock(**{"worker.close.side_effect": RuntimeError("broken")})
+    monkeypatch.setitem(state.datasets, "broken", broken)
     with pytest.raises(RuntimeError, match="broken"):
         state.close()
     assert closed == ["database"]
