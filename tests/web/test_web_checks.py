@@ -95,10 +95,8 @@ def test_one_check_of_an_analyst_at_a_time(start_checking: Callable[[CheckLimits
 def test_page_asks_again_while_an_older_check_runs(
     start_checking: Callable[[CheckLimits], Site], slow: Slow, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from dosimeter.web.routes import analyst
-
     site = start_checking(PATIENT)
-    monkeypatch.setattr(analyst, "PATIENCE", 0.1)
+    monkeypatch.setattr("dosimeter.web.routes.analyst.PATIENCE", 0.1)
     with site.guest("anna") as anna, site.guest("anna") as again:
         older = threading.Thread(target=lambda: anna.act("/ask/check", dataset="clinic", sql=slow.sql))
         older.start()
@@ -111,7 +109,7 @@ def test_page_asks_again_while_an_older_check_runs(
         assert COUNT in read_text(asked.text)
         slow.end()
         older.join()
-        monkeypatch.setattr(analyst, "PATIENCE", LONGEST_WAIT)
+        monkeypatch.setattr("dosimeter.web.routes.analyst.PATIENCE", LONGEST_WAIT)
         assert "This can be answered" in again.act("/ask/check", dataset="clinic", sql=COUNT).text
 
 

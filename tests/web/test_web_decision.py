@@ -330,18 +330,17 @@ def test_ended_session_leads_back(site: Site, anna: Guest, open_page: OpenPage) 
     expect(carol.locator("[name=percent]")).to_have_value("90")
 
 
-def test_only_own_pages_are_ways_back(site: Site) -> None:
-    with site.guest() as guest:
-        for given in ("//evil.example", "https://evil.example", "/\\evil.example", "/%0d%0aX", "/sign-out", "/queue"):
-            page = guest.get("/sign-in", params={"next": given})
-            assert ('name="next" value="/queue"' in page.text) == (given == "/queue")
-        guest.follow_redirects = False
-        token = page.text.split('name="csrf" value="')[1].split('"')[0]
-        wrong = guest.post("/sign-in", data={"csrf": token, "name": "anna", "password": "wrong", "next": "/queue"})
-        assert 'value="anna"' in wrong.text  # the name stays
-        token = wrong.text.split('name="csrf" value="')[1].split('"')[0]
-        fields = {"csrf": token, "name": "anna", "password": PASSWORD, "next": "/queue"}
-        assert guest.post("/sign-in", data=fields).headers["location"] == "/"  # not an analyst's page
+def test_only_own_pages_are_ways_back(site: Site, guest: Guest) -> None:
+    for given in ("//evil.example", "https://evil.example", "/\\evil.example", "/%0d%0aX", "/sign-out", "/queue"):
+        page = guest.get("/sign-in", params={"next": given})
+        assert ('name="next" value="/queue"' in page.text) == (given == "/queue")
+    guest.follow_redirects = False
+    token = page.text.split('name="csrf" value="')[1].split('"')[0]
+    wrong = guest.post("/sign-in", data={"csrf": token, "name": "anna", "password": "wrong", "next": "/queue"})
+    assert 'value="anna"' in wrong.text  # the name stays
+    token = wrong.text.split('name="csrf" value="')[1].split('"')[0]
+    fields = {"csrf": token, "name": "anna", "password": PASSWORD, "next": "/queue"}
+    assert guest.post("/sign-in", data=fields).headers["location"] == "/"  # not an analyst's page
     address = "/decide/0a/confirm?epsilon=0.03&percent=90"
     for origin, back in ((site.url, address), ("https://evil.test", "/decide/0a")):
         with site.guest() as late:  # whose session ended on a confirmation

@@ -296,18 +296,17 @@ def test_a_looser_preference_must_be_meant(site: Site, anna: Guest, carol: Guest
     assert "Answered" in carol.approve(query_id, "0.1", "ratio:0.9", looser="true").text
 
 
-def test_an_earlier_answer_is_given_with_a_reason(site: Site, anna: Guest, carol: Guest) -> None:
+def test_an_earlier_answer_is_given_with_a_reason(site: Site, bob: Guest, anna: Guest, carol: Guest) -> None:
     first = anna.ask(SMOKERS)
     carol.approve(first)
-    with site.guest("bob") as bob:
-        second = bob.ask(SMOKERS, purpose="again")
-        assert f'href="/decide/{second}/repeat"' in carol.get(f"/decide/{second}").text
-        assert "nothing is charged" in read_page(carol, f"/decide/{second}/repeat")
-        assert carol.act(f"/decide/{second}/repeat").status_code == 422  # without a reason
-        done = carol.act(f"/decide/{second}/repeat", reason="already out")
-        assert "Reason: already out" in read_text(done.text)
-        assert "Released: again" in read_text(bob.get(f"/queries/{second}").text)
-        assert carol.get(f"/decide/{second}/repeat").status_code == 409
+    second = bob.ask(SMOKERS, purpose="again")
+    assert f'href="/decide/{second}/repeat"' in carol.get(f"/decide/{second}").text
+    assert "nothing is charged" in read_page(carol, f"/decide/{second}/repeat")
+    assert carol.act(f"/decide/{second}/repeat").status_code == 422  # without a reason
+    done = carol.act(f"/decide/{second}/repeat", reason="already out")
+    assert "Reason: already out" in read_text(done.text)
+    assert "Released: again" in read_text(bob.get(f"/queries/{second}").text)
+    assert carol.get(f"/decide/{second}/repeat").status_code == 409
     with site.api("anna") as one, site.api("bob") as two:
         assert one.get(f"/queries/{first}").json()["answer"] == two.get(f"/queries/{second}").json()["answer"]
     assert len(site.entries()) == 1

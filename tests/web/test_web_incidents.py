@@ -46,32 +46,31 @@ def list_analyst_pages(guest: Guest, *query_ids: str) -> dict[str, str]:
 
 @pytest.mark.parametrize("after_the_charge", [False, True])
 def test_a_failed_release_stops_the_dataset_for_everybody(
-    site: Site, anna: Guest, carol: Guest, monkeypatch: pytest.MonkeyPatch, after_the_charge: bool
+    site: Site, bob: Guest, anna: Guest, carol: Guest, monkeypatch: pytest.MonkeyPatch, after_the_charge: bool
 ) -> None:
     failing, waiting = anna.ask(), anna.ask(SMOKERS)
-    with site.guest("bob") as bob:
-        others = bob.ask(SMOKERS)
-        before = list_analyst_pages(anna, failing, waiting) | list_analyst_pages(bob, others)
-        assert not any("stopped" in text for text in before.values())
-        fail_once(monkeypatch, site, after_the_charge=after_the_charge)
-        carol.approve(failing)
+    others = bob.ask(SMOKERS)
+    before = list_analyst_pages(anna, failing, waiting) | list_analyst_pages(bob, others)
+    assert not any("stopped" in text for text in before.values())
+    fail_once(monkeypatch, site, after_the_charge=after_the_charge)
+    carol.approve(failing)
 
-        for pages in (list_analyst_pages(anna, failing, waiting), list_analyst_pages(bob, others)):
-            for path, text in pages.items():
-                assert SENTENCE in text, path
-        shown = [read_text(anna.get(f"/queries/{each}/status").text) for each in (failing, waiting)]
-        assert shown[0] == shown[1]  # nothing tells which query it was
-        with site.api("anna") as api, site.api("bob") as other:
-            for client, query_id in ((api, failing), (api, waiting), (other, others)):
-                document = client.get(f"/queries/{query_id}").json()
-                assert (document["status"], document["message"]) == ("waiting", SENTENCE)
-            assert [dataset["stopped"] for dataset in api.get("/datasets").json()] == [True]
-            assert api.post("/queries", json={"dataset": "clinic", "sql": COUNT, "purpose": "x"}).status_code == 201
+    for pages in (list_analyst_pages(anna, failing, waiting), list_analyst_pages(bob, others)):
+        for path, text in pages.items():
+            assert SENTENCE in text, path
+    shown = [read_text(anna.get(f"/queries/{each}/status").text) for each in (failing, waiting)]
+    assert shown[0] == shown[1]  # nothing tells which query it was
+    with site.api("anna") as api, site.api("bob") as other:
+        for client, query_id in ((api, failing), (api, waiting), (other, others)):
+            document = client.get(f"/queries/{query_id}").json()
+            assert (document["status"], document["message"]) == ("waiting", SENTENCE)
+        assert [dataset["stopped"] for dataset in api.get("/datasets").json()] == [True]
+        assert api.post("/queries", json={"dataset": "clinic", "sql": COUNT, "purpose": "x"}).status_code == 201
 
-        for query_id in (failing, waiting, others):  # releases are refused, and the queries stay waiting
-            assert carol.approve(query_id).status_code == 409
-            assert carol.get(f"/decide/{query_id}/confirm", params={"epsilon": "0.05"}).status_code == 409
-        assert read_text(carol.get("/queue").text).count("SELECT COUNT(*)") == 4
+    for query_id in (failing, waiting, others):  # releases are refused, and the queries stay waiting
+        assert carol.approve(query_id).status_code == 409
+        assert carol.get(f"/decide/{query_id}/confirm", params={"epsilon": "0.05"}).status_code == 409
+    assert read_text(carol.get("/queue").text).count("SELECT COUNT(*)") == 4
     assert sum(entry.charge > 0 for entry in site.entries()) == int(after_the_charge)
     assert "Xanthippe" not in str(read_trail(site))
 
@@ -125,9 +124,7 @@ def test_an_earlier_answer_is_not_handed_out_while_it_is_stopped(site: Site, ann
 
 
 def test_a_stop_by_another_program_is_noticed(site: Site, anna: Guest, monkeypatch: pytest.MonkeyPatch) -> None:
-    from dosimeter.web import state
-
-    monkeypatch.setattr(state, "FRESH_STOPS", 0.0)
+    monkeypatch.setattr("dosimeter.web.state.FRESH_STOPS", 0.0)
     with Ledger.open(site.settings.database, create=False) as ledger:
         ledger.stop("clinic", "unexpected", software="dosimeter release")
     assert SENTENCE in read_text(anna.get("/ask").text)

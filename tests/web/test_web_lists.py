@@ -17,6 +17,7 @@ import pytest
 
 from dosimeter.web.assets import STATIC, Assets
 from dosimeter.web.store import Database, QueryFilter, QueryStatus, page_decided, page_open, page_own
+from dosimeter.web.store.audit_log import AuditRecord
 from dosimeter.web.store.tables import QUERIES
 from tests.web.web_site import USERS_AND_ROLES, Guest, Site, StartSite, find_user, read_text, write_dataset
 
@@ -230,31 +231,28 @@ def test_349_columns_and_10_000_groups_stay_usable(wide: Site) -> None:
 # ---------------------------------------------------------------- files that browsers keep
 
 
-def test_static_files_are_packed_and_kept_for_good(site: Site, tmp_path: Path) -> None:
+def test_static_files_are_packed_and_kept_for_good(guest: Guest, tmp_path: Path) -> None:
     """Until their content changes, which gives them another address."""
     assets = Assets()
     names = sorted(path.relative_to(STATIC).as_posix() for path in STATIC.rglob("*") if path.is_file())
-    with site.guest() as guest:
-        for name in names:
-            whole = guest.get(assets.address(name), headers={"Accept-Encoding": "identity"})
-            with guest.stream("GET", assets.address(name), headers={"Accept-Encoding": "gzip"}) as response:
-                sent = b"".join(response.iter_raw())
-                packed = response.headers.get("content-encoding") == "gzip"
-            assert whole.headers["cache-control"] == "public, max-age=31536000, immutable"
-            assert whole.headers["vary"] == "Accept-Encoding"
-            assert (gzip.decompress(sent) if packed else sent) == whole.content
-            assert packed or len(whole.content) < 1_000, name
-            assert len(sent) <= len(whole.content)
-            assert whole.content == (STATIC / name).read_bytes()
-        plain = guest.get("/static/style.css")
-        assert "immutable" not in plain.headers["cache-control"]
-        assert (
-            guest.get("/static/0123456789abcdef/style.css").headers["cache-control"] == plain.headers["cache-control"]
-        )
-        page = guest.get("/sign-in").text
-        assert {asset.partition("/")[2] for asset in re.findall(r'="/static/([^"]+)"', page)} <= set(names)
-        head = guest.head("/sign-in")
-        assert (head.status_code, head.content) == (200, b"")
+    for name in names:
+        whole = guest.get(assets.address(name), headers={"Accept-Encoding": "identity"})
+        with guest.stream("GET", assets.address(name), headers={"Accept-Encoding": "gzip"}) as response:
+            sent = b"".join(response.iter_raw())
+            packed = response.headers.get("content-encoding") == "gzip"
+        assert whole.headers["cache-control"] == "public, max-age=31536000, immutable"
+        assert whole.headers["vary"] == "Accept-Encoding"
+        assert (gzip.decompress(sent) if packed else sent) == whole.content
+        assert packed or len(whole.content) < 1_000, name
+        assert len(sent) <= len(whole.content)
+        assert whole.content == (STATIC / name).read_bytes()
+    plain = guest.get("/static/style.css")
+    assert "immutable" not in plain.headers["cache-control"]
+    assert guest.get("/static/0123456789abcdef/style.css").headers["cache-control"] == plain.headers["cache-control"]
+    page = guest.get("/sign-in").text
+    assert {asset.partition("/")[2] for asset in re.findall(r'="/static/([^"]+)"', page)} <= set(names)
+    head = guest.head("/sign-in")
+    assert (head.status_code, head.content) == (200, b"")
     (tmp_path / "a.css").write_text("1")
     before = Assets(tmp_path).address("a.css")
     assert Assets(tmp_path).address("a.css") == before
@@ -266,8 +264,6 @@ def test_static_files_are_packed_and_kept_for_good(site: Site, tmp_path: Path) -
 
 
 def test_the_audit_log_is_exported_whole_and_in_part(anna: Guest, carol: Guest) -> None:
-    from dosimeter.web.store.audit_log import AuditRecord
-
     """No name in it is a formula for whoever opens the CSV file; the whole has it as it was chained."""
     query_id = anna.ask()
     anna.act("/me/tokens", name="=1+1")

@@ -162,7 +162,7 @@ def test_examples_come_from_the_schema(api: httpx.Client, anna: Guest) -> None:
 # ---------------------------------------------------------------- printable records
 
 
-def test_a_record_for_its_analyst_holds_nothing_they_are_not_told(site: Site, anna: Guest, carol: Guest) -> None:
+def test_a_record_for_its_analyst_holds_nothing_they_are_not_told(bob: Guest, anna: Guest, carol: Guest) -> None:
     query_id = anna.ask(purpose="the purpose")
     carol.approve(query_id, "0.05", preference="ratio:0.9501")
     record = anna.get(f"/queries/{query_id}/record")
@@ -174,9 +174,8 @@ def test_a_record_for_its_analyst_holds_nothing_they_are_not_told(site: Site, an
     digest = base64.b64encode(hashlib.sha256(style[1].encode()).digest()).decode()
     assert record.headers["content-security-policy"].startswith(f"default-src 'none'; style-src 'sha256-{digest}'")
     assert len(record.headers.get_list("content-security-policy")) == 1
-    with site.guest("bob") as bob:
-        for part in ("record", "answer.csv"):
-            assert bob.get(f"/queries/{query_id}/{part}").status_code == 404
+    for part in ("record", "answer.csv"):
+        assert bob.get(f"/queries/{query_id}/{part}").status_code == 404
     waiting = anna.ask("SELECT SUM(visits) FROM clinic")
     assert anna.get(f"/queries/{waiting}/record").status_code == 404
     entry = known(re.search(r'href="/records/(\w+)"', carol.get("/decided").text))
@@ -188,20 +187,17 @@ def test_a_record_for_its_analyst_holds_nothing_they_are_not_told(site: Site, an
 
 @pytest.mark.clinic(algorithm="fixed")
 def test_a_record_of_a_repeated_answer_tells_nothing_of_who_asked_first(
-    site: Site, anna: Guest, carol: Guest, monkeypatch: pytest.MonkeyPatch
+    bob: Guest, anna: Guest, carol: Guest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from dosimeter.web.store import queries
-
-    with site.guest("bob") as bob:
-        first = anna.ask("SELECT COUNT(*) /* hidden remark */ FROM clinic WHERE smoker", purpose="her own study")
-        carol.approve(first, "0.05", preference="")
-        hers = anna.get(f"/queries/{first}/record").text
-        for text in ("anna", "her own study", "hidden remark"):
-            assert text in hers, text
-        monkeypatch.setattr(queries, "write_time", lambda: "2099-01-02T03:04:05.678901Z")
-        second = bob.ask("SELECT COUNT(*) FROM clinic /* his */ WHERE smoker", purpose="his own study")
-        assert carol.act(f"/decide/{second}/repeat", reason="asked before").status_code == 200
-        his = bob.get(f"/queries/{second}/record").text
+    first = anna.ask("SELECT COUNT(*) /* hidden remark */ FROM clinic WHERE smoker", purpose="her own study")
+    carol.approve(first, "0.05", preference="")
+    hers = anna.get(f"/queries/{first}/record").text
+    for text in ("anna", "her own study", "hidden remark"):
+        assert text in hers, text
+    monkeypatch.setattr("dosimeter.web.store.queries.write_time", lambda: "2099-01-02T03:04:05.678901Z")
+    second = bob.ask("SELECT COUNT(*) FROM clinic /* his */ WHERE smoker", purpose="his own study")
+    assert carol.act(f"/decide/{second}/repeat", reason="asked before").status_code == 200
+    his = bob.get(f"/queries/{second}/record").text
     for text in ("bob", "his own study", "/* his */", "asked 2099-01-02T03:04:05Z, answered 2099-01-02T03:04:05Z"):
         assert text in his, text
     for text in ("anna", "her own study", "hidden remark", *re.findall(r"\d{4}-\d\d-\d\dT[\d:]+Z", hers)):
@@ -221,16 +217,15 @@ def test_a_record_for_its_analyst_does_not_tell_the_threshold_of_the_test(anna: 
     assert "0.24681" not in page
 
 
-def test_one_released_answer_has_a_page_and_a_file(site: Site, anna: Guest, carol: Guest) -> None:
+def test_one_released_answer_has_a_page_and_a_file(bob: Guest, anna: Guest, carol: Guest) -> None:
     carol.approve(anna.ask("SELECT diagnosis, sex, COUNT(*) FROM clinic GROUP BY diagnosis, sex"))
-    with site.guest("bob") as bob:
-        listed = bob.get("/answers").text
-        place = known(re.search(r'href="(/answers/clinic/\w+)">All rows', listed))
-        whole = bob.get(place[1])
-        assert whole.text.count("Wilson disease") >= 3
-        assert len(bob.get(f"{place[1]}/answer.csv").text.splitlines()) == 31
-        assert bob.get("/answers/nowhere/0a").status_code == 404
-        assert bob.get("/answers/clinic/0a").status_code == 404
+    listed = bob.get("/answers").text
+    place = known(re.search(r'href="(/answers/clinic/\w+)">All rows', listed))
+    whole = bob.get(place[1])
+    assert whole.text.count("Wilson disease") >= 3
+    assert len(bob.get(f"{place[1]}/answer.csv").text.splitlines()) == 31
+    assert bob.get("/answers/nowhere/0a").status_code == 404
+    assert bob.get("/answers/clinic/0a").status_code == 404
 
 
 # ---------------------------------------------------------------- people, sessions, ways back
@@ -301,9 +296,7 @@ def test_every_analyst_sees_what_was_released_and_nothing_of_who_asked(site: Sit
 
 
 def test_answers_come_in_pages(site: Site, anna: Guest, carol: Guest, monkeypatch: pytest.MonkeyPatch) -> None:
-    from dosimeter.web.routes import results
-
-    monkeypatch.setattr(results, "PAGE", 2)
+    monkeypatch.setattr("dosimeter.web.routes.results.PAGE", 2)
     made = [f"SELECT COUNT(*) FROM clinic WHERE age > {age}" for age in (10, 20, 30, 40, 50)]
     for sql in made:
         carol.approve(anna.ask(sql), "0.05", preference="ratio:0.01")

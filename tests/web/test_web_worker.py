@@ -443,7 +443,7 @@ BIG = "SELECT COUNT(*) FROM people JOIN sizes ON people.district = sizes.distric
 def test_joined_tables_are_not_mixed_up_between_queries(start_site: StartSite, tmp_path: Path) -> None:
     """What one measurement knew of its joined table is not another's after the snapshot was let go."""
     site = start_site(datasets={"people": join_case(tmp_path)})
-    jobs = site.state.datasets["people"].worker._jobs
+    jobs: dict[Any, Job[Any]] = site.state.datasets["people"].worker._jobs
     with site.guest("anna") as anna, site.guest("carol") as carol:
         first, second = anna.ask(JOINED, dataset="people"), anna.ask(BIG, dataset="people")
         for query_id in (first, second):
