@@ -44,14 +44,9 @@ def test_priority_orders_the_queue_and_offers_a_threshold(conrad: Guest, anna: G
     order = [carol.get("/queue").text.index(query) for query in queries.values()]
     assert order == sorted(order)
     found = {p: carol.get(f"/decide/{q}").text for p, q in queries.items()}
-    assert all(
-        "Largest ε that meets the preference: 0.05 (" in page for page in found.values()
-    )  # an analyst's word changes no sentence
+    assert all("Largest ε that meets the preference: 0.05 (" in page for page in found.values())
     offered = {p: re.findall(r'data-percent="([^"]+)"', page) for p, page in found.items()}
     assert offered == {"high": ["90"], "normal": [], "low": ["97"]}
-    taken = carol.get(f"/decide/{queries['high']}", params={"percent": "90"}).text
-    assert "Largest ε that meets the preference: 0.1 (" in taken
-    assert "Looser than your own" not in taken
     carol.act("/settings", high="80", normal="90", low="97")
     page = carol.get(f"/decide/{queries['high']}").text
     assert "Largest ε that meets the preference: 0.1 (" in page

@@ -33,11 +33,10 @@ def run_command(*words: str) -> str:
 def test_users_come_and_go(tmp_path: Path) -> None:
     config = ("--config", str(write_configuration(tmp_path)))
     assert json.loads(run_command("user", "add", "Ada", "--role", "analyst", "--json", *config))["name"] == "ada"
-    for name, role, words in (("ada", "analyst", "already"), ("eve", "king", "analyst, controller")):
+    wrong = (("ada", "analyst", "already"), ("eve", "king", "analyst, controller"), ("e v e", "analyst", "digits"))
+    for name, role, words in wrong:
         with pytest.raises(OptionError, match=words):
             run_command("user", "add", name, "--role", role, *config)
-    with pytest.raises(OptionError, match="letters, digits"):
-        run_command("user", "add", "e v e", "--role", "analyst", *config)
     assert re.search(r"ada signs in with the password \S{20}", run_command("user", "reset", "ada", *config))
     run_command("user", "disable", "ada", *config)
     assert re.fullmatch(r"ada\s+analyst\s+disabled\n", run_command("user", "list", *config))

@@ -41,15 +41,13 @@ def test_whole_story(site: Site, open_page: OpenPage) -> None:
     expect(carol.locator(".question")).to_contain_text("Controller only")
     expect(carol.locator("#touches")).to_have_text("Touches 3 of 4,000 people")
     expect(carol.locator("main")).to_contain_text("stock of a rare medicine")
-    found = "Largest ε that meets the preference: 0.05 (exact limit 0.0526)"
-    expect(read_line(carol)).to_have_text(f"{found}; the next candidate, 0.06, does not meet it and gives 0.9434.")
+    expect(read_line(carol)).to_contain_text("preference: 0.05 (exact limit 0.0526)")
 
     # The slider by keyboard: arrows step, Home and End jump; the words say where it stands.
     carol.focus("#slider")
     carol.keyboard.press("ArrowLeft")
     wait_for_epsilon(carol, "0.04")
-    words = "ε = 0.04, meets the preference, 95 % error ± 75"
-    expect(carol.locator("#slider")).to_have_attribute("aria-valuetext", words)
+    expect(carol.locator("#slider")).to_have_attribute("aria-valuetext", re.compile("ε = 0.04.*± 75"))
     expect(carol.locator("#epsilon")).to_have_value("0.04")
     expect(carol.locator("#part-verdict")).to_contain_text("Approve at ε = 0.04")
     carol.keyboard.press("End")
@@ -66,7 +64,7 @@ def test_whole_story(site: Site, open_page: OpenPage) -> None:
     # Another preference finds another ε, and the slider goes there.
     carol.fill("[name=percent]", "90")
     wait_for_epsilon(carol, "0.1")
-    expect(read_line(carol)).to_contain_text("Largest ε that meets the preference: 0.1 (exact limit 0.111);")
+    expect(read_line(carol)).to_contain_text("preference: 0.1 (exact limit 0.111)")
     expect(carol.locator("#part-accuracy tr.selected th")).to_contain_text("0.1")
     expect(carol.locator("#range tr.selected th")).to_have_text("0.1")
 
@@ -81,8 +79,7 @@ def test_whole_story(site: Site, open_page: OpenPage) -> None:
     carol.wait_for_selector(".decided >> text=Answered")
     expect(carol.locator(".decided")).to_contain_text("By carol")
 
-    withheld = "ε is withheld because it depends on the data."
-    expect(anna.locator("#status")).to_contain_text(withheld)  # the page found out itself
+    expect(anna.locator("#status")).to_contain_text("ε is withheld")  # the page found out itself
     answer = anna.inner_text(".number")
     (entry,) = site.entries()
     assert entry.status == "released"

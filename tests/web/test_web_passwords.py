@@ -261,28 +261,14 @@ def test_a_proxy_that_is_not_trusted_is_warned_of(tmp_path: Path, caplog: pytest
 # ---------------------------------------------------------------- with a clock of its own
 
 
-class Leaping(selectors.BaseSelector):
+class Leaping(selectors.DefaultSelector):
     """A selector for which time passes at once: instead of waiting it moves the clock of its loop."""
 
-    def __init__(self) -> None:
-        self._real = selectors.DefaultSelector()
-        self.now = 0.0
+    now = 0.0
 
     def select(self, timeout: float | None = None) -> Any:
         self.now += timeout or 0.0
-        return self._real.select(0)
-
-    def register(self, *given: Any) -> Any:
-        return self._real.register(*given)
-
-    def unregister(self, *given: Any) -> Any:
-        return self._real.unregister(*given)
-
-    def get_map(self) -> Any:
-        return self._real.get_map()
-
-    def close(self) -> None:
-        self._real.close()
+        return super().select(0)
 
 
 def simulate(story: Callable[[], Coroutine[Any, Any, Any]]) -> Any:
