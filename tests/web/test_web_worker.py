@@ -223,10 +223,12 @@ def test_one_dataset_computes_while_another_page_works(start_site: StartSite, tm
 
 def test_stopped_computation_stays_stopped_until_somebody_asks(site: Site, anna: Guest, carol: Guest) -> None:
     worker, query_id = site.state.datasets["clinic"].worker, anna.ask()
-    with keep_busy(worker):
+    with keep_busy(worker) as busy:
         assert "Measuring how exposed everybody is" in carol.get(f"/decide/{query_id}").text
+        assert "HX-Refresh" not in carol.get(f"/jobs/{busy.id}").headers
         job = known(worker.peek(("measured", query_id)))
         assert carol.act(f"/jobs/{job.id}/cancel").status_code == 204
+    assert carol.get(f"/jobs/{busy.id}").headers["HX-Refresh"] == "true"  # done: the page is loaded anew
     for _ in range(2):
         page = carol.get(f"/decide/{query_id}").text
         assert "Stopped" in page
