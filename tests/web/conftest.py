@@ -110,6 +110,25 @@ def site(start_site: StartSite, request: pytest.FixtureRequest) -> Site:
 
 
 @pytest.fixture
+def guest(site: Site) -> Iterator[Guest]:
+    """A browser in which nobody is signed in."""
+    with site.guest() as guest:
+        yield guest
+
+
+@pytest.fixture
+def bob(site: Site) -> Iterator[Guest]:
+    with site.guest("bob") as guest:
+        yield guest
+
+
+@pytest.fixture
+def conrad(site: Site) -> Iterator[Guest]:
+    with site.guest("conrad") as guest:
+        yield guest
+
+
+@pytest.fixture
 def carol(site: Site) -> Iterator[Guest]:
     with site.guest("carol") as guest:
         yield guest

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from contextlib import closing
 from pathlib import Path
 
@@ -26,14 +25,11 @@ def test_configuration_is_read(tmp_path: Path) -> None:
     assert (plain.max_epsilon, plain.allow_identifying) == (None, False)
 
 
-@pytest.mark.parametrize("source", ["spark:visits", "postgresql://host/base", "duckdb:visits.duckdb", "visits.csv"])
+@pytest.mark.parametrize("source", ["spark:visits", "postgresql://host/base", "duckdb:{}x.duckdb", "{}visits.csv"])
 def test_only_files_are_looked_for_beside_the_configuration(tmp_path: Path, source: str) -> None:
     file = write_configuration(tmp_path)
-    file.write_text(file.read_text().replace("clinic.csv", source))
-    read = load_settings(file).datasets["clinic"].data
-    assert read == (
-        source if source.startswith(("spark", "postgresql")) else source.replace("visits", f"{tmp_path}/visits")
-    )
+    file.write_text(file.read_text().replace("clinic.csv", source.format("")))
+    assert load_settings(file).datasets["clinic"].data == source.format(f"{tmp_path}/")
 
 
 @pytest.mark.parametrize(
@@ -60,23 +56,17 @@ def test_configuration_is_checked(tmp_path: Path, text: str, dataset: str, words
         load_settings(write_configuration(tmp_path, text, dataset))
 
 
-SECRET_AND_DATABASE = 'database = "a"\nsecret_file = "b"\n'
-
-
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        ("", "The configuration lacks database"),
-        (SECRET_AND_DATABASE, "The configuration lacks datasets"),
-        (SECRET_AND_DATABASE + "[datasets]\nclinic = 1", "datasets.clinic must be a table"),
-        (SECRET_AND_DATABASE + '[datasets.clinic]\ndata = "c"', "[datasets.clinic] lacks schema"),
-    ],
-)
-def test_configuration_says_what_it_lacks(tmp_path: Path, text: str, words: str) -> None:
-    file = tmp_path / "dosimeter.toml"
-    file.write_text(text)
-    with pytest.raises(OptionError, match=re.escape(words)):
-        load_settings(file)
+def test_configuration_says_what_it_lacks(tmp_path: Path) -> None:
+    file, begun = tmp_path / "dosimeter.toml", 'database = "a"\nsecret_file = "b"\n'
+    for text, words in (
+        ("", "lacks database"),
+        (begun, "lacks datasets"),
+        (f"{begun}[datasets]\nclinic = 1", "clinic must be a table"),
+        (f'{begun}[datasets.clinic]\ndata = "c"', r"\[datasets.clinic\] lacks schema"),
+    ):
+        file.write_text(text)
+        with pytest.raises(OptionError, match=words):
+            load_settings(file)
 
 
 def test_configuration_needs_its_secret(tmp_path: Path) -> None:

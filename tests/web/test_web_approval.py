@@ -12,6 +12,7 @@ import pytest
 from dosimeter import Dataset
 from dosimeter.ledger import Ledger
 from dosimeter.web.store.tables import QUERIES
+from tests.known import known
 from tests.web.web_site import COUNT, Guest, Site, StartSite, clinic_settings, copy_clinic, read_text, write_dataset
 
 
@@ -20,7 +21,6 @@ def test_fixed_epsilon_account(anna: Guest, carol: Guest, api: httpx.Client) -> 
     first, second = anna.ask(), anna.ask("SELECT COUNT(*) FROM clinic WHERE smoker")
     unseen = read_text(carol.get(f"/decide/{first}").text)
     assert "Decide without looking" in unseen
-    assert "The ε that you choose, and the 95 % error of each number. If you choose 0.5:" in unseen
     confirm = read_text(carol.get(f"/decide/{first}/confirm", params={"epsilon": "0.5"}).text)
     sure = 0.01 * math.exp(0.5) / (0.01 * math.exp(0.5) + 0.99)  # Bayes: 1.638 %
     assert f"is at most {math.ceil(1e4 * sure) / 100} % sure afterwards." in confirm
@@ -33,35 +33,25 @@ def test_fixed_epsilon_account(anna: Guest, carol: Guest, api: httpx.Client) -> 
     assert answer["epsilon"] == 0.5
     assert answer["error_95"] is not None
     assert "was looked at" not in answer["guarantee"]
-    decided = carol.get(f"/decide/{first}").text
-    assert f'href="/decide/{second}">Next waiting query</a>' in decided
     count = f"{answer['rows'][0]['count']:,} ± {answer['error_95'][0]:,.0f}".replace("-", "−")
-    assert count in read_text(decided)  # as the analyst sees it
+    assert count in read_text(carol.get(f"/decide/{first}").text)  # as the analyst sees it
     carol.act(f"/decide/{second}/look")
-    page = read_text(carol.get(f"/decide/{second}").text)
-    assert "starts with a 1 % suspicion ends with at most" in page
-    assert "What is spent goes from 0.5 to" in page
+    assert "What is spent goes from 0.5 to" in read_text(carol.get(f"/decide/{second}").text)
 
 
-def test_priority_orders_the_queue_and_offers_a_threshold(site: Site, anna: Guest, carol: Guest) -> None:
+def test_priority_orders_the_queue_and_offers_a_threshold(conrad: Guest, anna: Guest, carol: Guest) -> None:
     queries = {priority: anna.ask(priority=priority) for priority in ("high", "normal", "low")}
     order = [carol.get("/queue").text.index(query) for query in queries.values()]
     assert order == sorted(order)
     found = {p: carol.get(f"/decide/{q}").text for p, q in queries.items()}
-    assert all(
-        "Largest ε that meets the preference: 0.05 (" in page for page in found.values()
-    )  # an analyst's word changes no sentence
+    assert all("Largest ε that meets the preference: 0.05 (" in page for page in found.values())
     offered = {p: re.findall(r'data-percent="([^"]+)"', page) for p, page in found.items()}
     assert offered == {"high": ["90"], "normal": [], "low": ["97"]}
-    taken = carol.get(f"/decide/{queries['high']}", params={"percent": "90"}).text
-    assert "Largest ε that meets the preference: 0.1 (" in taken
-    assert "Looser than your own" not in taken
     carol.act("/settings", high="80", normal="90", low="97")
     page = carol.get(f"/decide/{queries['high']}").text
     assert "Largest ε that meets the preference: 0.1 (" in page
     assert re.findall(r'data-percent="([^"]+)"', page) == ["80"]
-    with site.guest("conrad") as conrad:
-        assert "Largest ε that meets the preference: 0.05 (" in conrad.get(f"/decide/{queries['high']}").text
+    assert "Largest ε that meets the preference: 0.05 (" in conrad.get(f"/decide/{queries['high']}").text
 
 
 def test_any_remaining_candidate_below_may_be_approved_and_none_above(site: Site, anna: Guest, carol: Guest) -> None:
@@ -107,12 +97,9 @@ def test_shared_individuals_are_the_controllers_business(start_site: StartSite, 
         words = "20 of 50 individuals of this table have the same keys as individuals of the account 'north'"
         confirm = read_text(carol.get(f"/decide/{second}/confirm?epsilon=0.1").text)
         assert f"{words} in this ledger. They are other people." in confirm
-        refused = read_text(carol.approve(second, "0.1").text)  # nothing charged, decide again
-        assert words in refused
-        assert "say so when you confirm" in refused
-        waiting = anna.get(f"/queries/{second}").text
-        assert "same keys" not in waiting
-        assert "waiting" in waiting
+        assert words in read_text(carol.approve(second, "0.1").text)  # nothing charged, decide again
+        assert site.entries("south") == ()
+        assert "same keys" not in anna.get(f"/queries/{second}").text
         assert "Answered" in carol.approve(second, "0.1", other_people="true").text
         assert "same keys" not in anna.get(f"/queries/{second}").text
         later = anna.ask("SELECT COUNT(*) FROM south WHERE age > 50", dataset="south")
@@ -128,9 +115,7 @@ def test_more_people_than_declared_are_the_controllers_business(start_site: Star
         words = "The table holds 4,000 people and the schema declares 3,999"
         assert words in carol.get(f"/decide/{query_id}").text
         assert carol.approve(query_id).status_code == 200
-        page = anna.get(f"/queries/{query_id}").text
-        assert "released" in read_text(page)
-        assert "4,000" not in page
+        assert "4,000" not in anna.get(f"/queries/{query_id}").text
 
 
 @pytest.mark.parametrize("reason", ["", "  \n "])
@@ -151,7 +136,6 @@ def test_what_can_no_longer_be_answered_can_be_refused(site: Site, anna: Guest, 
         connection.execute(QUERIES.update().values(sql="SELECT MODE(age) FROM clinic"))
     page = carol.get(f"/decide/{denied}")
     assert page.status_code == 409
-    assert "This query cannot be answered" in page.text
     for action in ("deny", "changes"):
         assert f'href="/decide/{denied}/{action}"' in page.text
         assert carol.get(f"/decide/{denied}/{action}").status_code == 200
@@ -161,34 +145,22 @@ def test_what_can_no_longer_be_answered_can_be_refused(site: Site, anna: Guest, 
     assert carol.approve(returned).status_code == 409
 
 
-def test_the_account_page_says_what_is_left_and_why_a_request_was_denied(start_site: StartSite) -> None:
-    settings = clinic_settings(algorithm="fixed", policy="budget:1@1e-06")
-    site = start_site(datasets={"clinic": settings})
-    with site.guest("anna") as anna, site.guest("carol") as carol:
-        first = anna.ask()
-        blind = read_text(carol.get(f"/decide/{first}").text)
-        assert "a budget of ε = 1 at δ = 1·10⁻⁶ in all" in blind
-        refused = carol.approve(first, "0.5")
-        assert refused.status_code == 409
-        assert "0 of the budget of 1 is spent; with an answer at ε = 0.5 it would read" in read_text(refused.text)
-        assert carol.approve(first, "0.1").status_code == 200
-        with (
-            Dataset.open(settings.data, schema=settings.schema) as clinic,
-            Ledger.open(site.settings.database, create=False) as ledger,
-        ):
-            assert clinic.release(COUNT, epsilon=0.9, ledger=ledger).status == "denied"
-            left = ledger.remaining("clinic")
-        assert left is not None
-        page = read_text(carol.get("/accounts/clinic").text)
-        assert "the budget does not allow it" in page
-        for epsilon, count in left.answers.items():
-            assert f"{epsilon:g} {count:,} {left.gaussian[epsilon]:,}" in page
-        assert "counted as ρ = 0.005 and read as ε at δ = 1·10⁻⁶" in page
-        assert "What is spent at other δ" in page
-        second = anna.ask("SELECT COUNT(*) FROM clinic WHERE smoker")
-        carol.act(f"/decide/{second}/look")
-        assert "This account counts ρ = " in read_text(carol.get(f"/decide/{second}").text)
-        for path in ("/", "/answers", f"/queries/{first}"):
-            seen = anna.get(path).text
-            assert "does not allow it" not in seen
-            assert "ρ" not in seen
+@pytest.mark.clinic(algorithm="fixed", policy="budget:1@1e-06")
+def test_the_account_page_says_what_is_left_and_why_a_request_was_denied(site: Site, anna: Guest, carol: Guest) -> None:
+    first, settings = anna.ask(), clinic_settings()
+    assert "a budget of ε = 1 at δ = 1·10⁻⁶ in all" in read_text(carol.get(f"/decide/{first}").text)
+    assert carol.approve(first, "0.5").status_code == 409
+    assert carol.approve(first, "0.1").status_code == 200
+    with (
+        Dataset.open(settings.data, schema=settings.schema) as clinic,
+        Ledger.open(site.settings.database, create=False) as ledger,
+    ):
+        assert clinic.release(COUNT, epsilon=0.9, ledger=ledger).status == "denied"
+        left = known(ledger.remaining("clinic"))
+    page = read_text(carol.get("/accounts/clinic").text)
+    assert "the budget does not allow it" in page
+    for epsilon, count in left.answers.items():
+        assert f"{epsilon:g} {count:,} {left.gaussian[epsilon]:,}" in page
+    assert "counted as ρ = 0.005 and read as ε at δ = 1·10⁻⁶" in page
+    for path in ("/", "/answers", f"/queries/{first}"):
+        assert not re.search("does not allow it|ρ", anna.get(path).text)

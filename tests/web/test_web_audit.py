@@ -18,6 +18,7 @@ import sqlalchemy as sa
 
 from dosimeter.cli import main
 from dosimeter.errors import LedgerError, OptionError
+from dosimeter.ledger import Ledger
 from dosimeter.web.store.audit_log import check_audit, export_audit, note
 from dosimeter.web.store.database import _MIGRATIONS, Database
 from dosimeter.web.store.tables import AUDIT
@@ -56,18 +57,20 @@ def drop_guards(database: Database) -> None:
         execute(database, *(f"DROP TRIGGER web_audit_{name} ON web_audit" for name in names))
 
 
+def seal(*fields: object) -> str:
+    """Compute a record's digest once more, from what the format says: a JSON array of every other field."""
+    text = json.dumps(["dosimeter-audit-record", 1, *fields], ensure_ascii=False, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
 # ---------------------------------------------------------------- the chain
 
 
 def test_every_record_holds_the_digest_of_the_one_before(opened: Database) -> None:
-    """Computed here once more, from what the format says: a JSON array of every other field."""
     previous = "0" * 64
     for number, row in enumerate(read_rows(opened), start=1):
-        fields = [row[name] for name in ("id", "at", "user", "action", "dataset", "query_id", "detail", "previous")]
-        text = json.dumps(["dosimeter-audit-record", 1, *fields], ensure_ascii=False, separators=(",", ":"))
-        assert row["id"] == number
-        assert row["previous"] == previous
-        assert row["digest"] == hashlib.sha256(text.encode()).hexdigest()
+        fields = [row[name] for name in ("id", "at", "user", "action", "dataset", "query_id", "detail")]
+        assert (row["id"], row["previous"], row["digest"]) == (number, previous, seal(*fields, previous))
         previous = row["digest"]
     assert number == 5
     checked = check_audit(opened)
@@ -122,12 +125,10 @@ def test_a_record_that_was_sealed_anew_does_not_fit_in(opened: Database) -> None
     """Even with its digest computed as it should be."""
     drop_guards(opened)
     row = read_rows(opened)[2]
-    fields = [row[n] for n in ("id", "at", "user", "action", "dataset", "query_id")] + ["forged", row["previous"]]
-    text = json.dumps(["dosimeter-audit-record", 1, *fields], ensure_ascii=False, separators=(",", ":"))
-    digest = hashlib.sha256(text.encode()).hexdigest()
+    kept = [row[name] for name in ("id", "at", "user", "action", "dataset", "query_id")]
+    digest = seal(*kept, "forged", row["previous"])
     execute(opened, f"UPDATE web_audit SET detail = 'forged', digest = '{digest}' WHERE id = 3")
-    checked = check_audit(opened)
-    assert checked.first_bad == (4, "it does not follow the record before it")
+    assert check_audit(opened).first_bad == (4, "it does not follow the record before it")
 
 
 def test_a_tail_that_was_cut_off_shows_by_the_head(opened: Database) -> None:
@@ -220,23 +221,10 @@ def test_records_from_before_are_chained_as_they_were_found(database: str) -> No
 # ---------------------------------------------------------------- the commands
 
 
-@pytest.fixture
-def config(tmp_path: Path) -> str:
-    """The configuration of a server to which an operator added somebody."""
-    file = str(write_configuration(tmp_path))
-    assert main(["user", "add", "ada", "--role", "analyst", "--config", file]) == 0
-    return file
-
-
-def forge_role(folder: Path) -> None:
-    with closing(Database(str(folder / "site.db"))) as database:
-        drop_guards(database)
-        execute(database, "UPDATE web_audit SET detail = 'eve, analyst' WHERE id = 2")
-
-
 def test_audit_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    config = str(write_configuration(tmp_path))
-    target = str(tmp_path / "site.db")
+    """An export that fails leaves the earlier one; a ledger without a log is told apart."""
+    config, target, log = (str(tmp_path / name) for name in ("dosimeter.toml", "site.db", "log.jsonl"))
+    write_configuration(tmp_path)
     assert main(["audit", "verify", "--config", config]) == 2
     assert "There is no ledger" in capsys.readouterr().err
     assert main(["user", "add", "ada", "--role", "analyst", "--config", config]) == 0
@@ -251,23 +239,33 @@ def test_audit_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert [line["action"] for line in lines] == ["began the chain", "added a user"]
     assert lines[1]["digest"] == head["head"]
-    assert main(["audit", "export", "--config", config, "-o", str(tmp_path / "log.jsonl")]) == 0
-    assert len((tmp_path / "log.jsonl").read_text().splitlines()) == 2
+    assert main(["audit", "export", "--config", config, "-o", log]) == 0
+    earlier = Path(log).read_text()
+    assert len(earlier.splitlines()) == 2
     assert main(["audit", "verify"]) == 2
     assert main(["audit", "verify", "--config", config, "--database", target]) == 2
     assert "--config FILE, or --database L" in capsys.readouterr().err
-    forge_role(tmp_path)
+    with closing(Database(target)) as database:
+        drop_guards(database)
+        execute(database, "UPDATE web_audit SET detail = 'eve, analyst' WHERE id = 2")
     assert main(["audit", "verify", "--config", config]) == 1
     assert "Not intact: record 2: its content does not match its digest" in capsys.readouterr().out
     assert main(["audit", "verify", "--config", config, "--json"]) == 1
     assert json.loads(capsys.readouterr().out)["first_bad"]["seq"] == 2
-    assert main(["audit", "export", "--config", config]) == 2
+    assert main(["audit", "export", "--config", config, "-o", log]) == 2
+    assert Path(log).read_text() == earlier
+    assert not list(tmp_path.glob(".log*"))
+    Ledger.open(tmp_path / "ledger.db").close()
+    assert main(["audit", "verify", "--database", str(tmp_path / "ledger.db")]) == 2
+    assert "holds no chained audit log" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("name", ["site.db", "dosimeter.toml", "secret", "clinic.csv", "clinic.toml", "linked.jsonl"])
 def test_an_export_writes_over_nothing_that_the_server_needs(
-    config: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
 ) -> None:
+    config = str(write_configuration(tmp_path))
+    assert main(["user", "add", "ada", "--role", "analyst", "--config", config]) == 0
     (tmp_path / "linked.jsonl").symlink_to("site.db")
     before = {each.name: each.read_bytes() for each in tmp_path.iterdir() if each.suffix != ".db-shm"}
     capsys.readouterr()
@@ -277,25 +275,6 @@ def test_an_export_writes_over_nothing_that_the_server_needs(
     if name.endswith(".db"):
         assert main(["audit", "export", "--database", str(tmp_path / name), "-o", str(tmp_path / name)]) == 2
         assert main(["audit", "verify", "--config", config]) == 0
-
-
-def test_an_export_that_fails_leaves_the_earlier_one(config: str, tmp_path: Path) -> None:
-    log = tmp_path / "log.jsonl"
-    assert main(["audit", "export", "--config", config, "-o", str(log)]) == 0
-    earlier = log.read_text()
-    assert earlier.count("\n") == 2
-    forge_role(tmp_path)
-    assert main(["audit", "export", "--config", config, "-o", str(log)]) == 2
-    assert log.read_text() == earlier
-    assert not list(tmp_path.glob(".log*"))
-
-
-def test_a_ledger_without_a_log_is_told_apart(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    from dosimeter.ledger import Ledger
-
-    Ledger.open(tmp_path / "ledger.db").close()
-    assert main(["audit", "verify", "--database", str(tmp_path / "ledger.db")]) == 2
-    assert "holds no chained audit log" in capsys.readouterr().err
 
 
 # ---------------------------------------------------------------- what is recorded

@@ -20,7 +20,6 @@ from dosimeter.errors import OptionError
 from tests.known import known
 from tests.waiting import LONGEST_WAIT, wait_until
 from tests.web.check_program import PROGRAM, Slow, is_running
-from tests.web.test_web_trail import measure
 from tests.web.web_site import CERTIFICATES, Guest, read_text, write_configuration
 
 RUN = "import sys; from dosimeter.cli import commands; commands(sys.argv[1:])"
@@ -34,11 +33,10 @@ def run_command(*words: str) -> str:
 def test_users_come_and_go(tmp_path: Path) -> None:
     config = ("--config", str(write_configuration(tmp_path)))
     assert json.loads(run_command("user", "add", "Ada", "--role", "analyst", "--json", *config))["name"] == "ada"
-    for name, role, words in (("ada", "analyst", "already"), ("eve", "king", "analyst, controller")):
+    wrong = (("ada", "analyst", "already"), ("eve", "king", "analyst, controller"), ("e v e", "analyst", "digits"))
+    for name, role, words in wrong:
         with pytest.raises(OptionError, match=words):
             run_command("user", "add", name, "--role", role, *config)
-    with pytest.raises(OptionError, match="letters, digits"):
-        run_command("user", "add", "e v e", "--role", "analyst", *config)
     assert re.search(r"ada signs in with the password \S{20}", run_command("user", "reset", "ada", *config))
     run_command("user", "disable", "ada", *config)
     assert re.fullmatch(r"ada\s+analyst\s+disabled\n", run_command("user", "list", *config))
@@ -83,6 +81,11 @@ def sign_in(url: str, name: str, password: str) -> Guest:
 
     wait_until(answers, "the server answers")
     return guest
+
+
+def measure(guest: Guest, query_id: str) -> None:
+    """Wait until the risk is measured, however busy the machine is."""
+    wait_until(lambda: guest.get(f"/decide/{query_id}/live").json()["job"] is None, "the risk is measured")
 
 
 def end(process: subprocess.Popen[str]) -> None:

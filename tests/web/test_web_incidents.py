@@ -13,7 +13,7 @@ from dosimeter.ledger import Ledger
 from dosimeter.release import run as releasing
 from tests.known import known
 from tests.web.browsing import OpenPage, expect, find_barriers
-from tests.web.test_web_trail import count_actions, measure, read_trail
+from tests.web.test_web_trail import count_actions, read_trail
 from tests.web.web_site import COUNT, Guest, Site, StartSite, copy_clinic, read_text
 
 SENTENCE = "Answers from this dataset are stopped until a controller has looked at it."
@@ -46,52 +46,40 @@ def list_analyst_pages(guest: Guest, *query_ids: str) -> dict[str, str]:
 
 @pytest.mark.parametrize("after_the_charge", [False, True])
 def test_a_failed_release_stops_the_dataset_for_everybody(
-    site: Site, anna: Guest, carol: Guest, monkeypatch: pytest.MonkeyPatch, after_the_charge: bool
+    site: Site, bob: Guest, anna: Guest, carol: Guest, monkeypatch: pytest.MonkeyPatch, after_the_charge: bool
 ) -> None:
     failing, waiting = anna.ask(), anna.ask(SMOKERS)
-    with site.guest("bob") as bob:
-        others = bob.ask(SMOKERS)
-        before = list_analyst_pages(anna, failing, waiting) | list_analyst_pages(bob, others)
-        assert not any("stopped" in text for text in before.values())
-        for query_id in (failing, waiting, others):
-            measure(carol, query_id)
-        fail_once(monkeypatch, site, after_the_charge=after_the_charge)
-        carol.approve(failing)
+    others = bob.ask(SMOKERS)
+    before = list_analyst_pages(anna, failing, waiting) | list_analyst_pages(bob, others)
+    assert not any("stopped" in text for text in before.values())
+    fail_once(monkeypatch, site, after_the_charge=after_the_charge)
+    carol.approve(failing)
 
-        for pages in (list_analyst_pages(anna, failing, waiting), list_analyst_pages(bob, others)):
-            for path, text in pages.items():
-                assert SENTENCE in text, path
-        shown = [read_text(anna.get(f"/queries/{each}/status").text) for each in (failing, waiting)]
-        assert shown[0] == shown[1]  # nothing tells which query it was
-        with site.api("anna") as api, site.api("bob") as other:
-            for client, query_id in ((api, failing), (api, waiting), (other, others)):
-                document = client.get(f"/queries/{query_id}").json()
-                assert (document["status"], document["message"]) == ("waiting", SENTENCE)
-            assert [dataset["stopped"] for dataset in api.get("/datasets").json()] == [True]
-            assert api.post("/queries", json={"dataset": "clinic", "sql": COUNT, "purpose": "x"}).status_code == 201
+    for pages in (list_analyst_pages(anna, failing, waiting), list_analyst_pages(bob, others)):
+        for path, text in pages.items():
+            assert SENTENCE in text, path
+    shown = [read_text(anna.get(f"/queries/{each}/status").text) for each in (failing, waiting)]
+    assert shown[0] == shown[1]  # nothing tells which query it was
+    with site.api("anna") as api, site.api("bob") as other:
+        for client, query_id in ((api, failing), (api, waiting), (other, others)):
+            document = client.get(f"/queries/{query_id}").json()
+            assert (document["status"], document["message"]) == ("waiting", SENTENCE)
+        assert [dataset["stopped"] for dataset in api.get("/datasets").json()] == [True]
+        assert api.post("/queries", json={"dataset": "clinic", "sql": COUNT, "purpose": "x"}).status_code == 201
 
-        for query_id in (failing, waiting, others):  # releases are refused, and the queries stay waiting
-            refused = carol.approve(query_id)
-            assert refused.status_code == 409
-            assert "This dataset is stopped" in read_text(refused.text)
-            assert carol.get(f"/decide/{query_id}/confirm", params={"epsilon": "0.05"}).status_code == 409
-        assert read_text(carol.get("/queue").text).count("SELECT COUNT(*)") == 4
+    for query_id in (failing, waiting, others):  # releases are refused, and the queries stay waiting
+        assert carol.approve(query_id).status_code == 409
+        assert carol.get(f"/decide/{query_id}/confirm", params={"epsilon": "0.05"}).status_code == 409
+    assert read_text(carol.get("/queue").text).count("SELECT COUNT(*)") == 4
     assert sum(entry.charge > 0 for entry in site.entries()) == int(after_the_charge)
     assert "Xanthippe" not in str(read_trail(site))
 
 
 def test_controllers_see_it_on_every_page_and_clear_it(site: Site, anna: Guest, carol: Guest) -> None:
     query_id = anna.ask()
-    measure(carol, query_id)
-    assert "There was no incident." in carol.get("/incidents").text
     stop(site)
     for path in ("/queue", f"/decide/{query_id}", "/accounts", "/accounts/clinic", "/audit", "/settings", "/me"):
-        page = carol.get(path).text
-        assert "Stopped: clinic." in page, path
-        assert 'href="/incidents"' in page
-    page = read_text(carol.get("/incidents").text)
-    assert "the data could not be measured as the schema declares them" in page
-    assert "UTC" in page
+        assert "Stopped: clinic." in carol.get(path).text, path
     for bad in ("", "  ", "a\u202eb"):
         assert carol.act("/incidents/clinic/clear", reason=bad).status_code == 422
     assert anna.act("/incidents/clinic/clear", reason="please").status_code == 403
@@ -101,21 +89,14 @@ def test_controllers_see_it_on_every_page_and_clear_it(site: Site, anna: Guest, 
     assert site.state.is_stopped("clinic")
 
     done = carol.act("/incidents/clinic/clear", reason="The disk was full.  It is not any more.")
-    assert done.status_code == 200
-    assert "Stopped: clinic." not in done.text
-    words = read_text(done.text)
-    assert "carol" in words
-    assert "The disk was full. It is not any more." in words
+    assert (done.status_code, "Stopped: clinic." in done.text) == (200, False)
     assert SENTENCE not in str(list_analyst_pages(anna, query_id))
     cleared = [(w, d) for w, action, d in read_trail(site) if action == "cleared an incident"]
     assert cleared == [("carol", "The disk was full. It is not any more.")]
     (incident,) = site.state.database.ledger.incidents("clinic")
     assert (incident.cleared_by, incident.reason) == ("carol", "The disk was full. It is not any more.")
-    again = carol.act("/incidents/clinic/clear", reason="twice")
-    assert again.status_code == 409
-    assert "somebody cleared it before" in again.text
-    assert carol.approve(query_id).status_code == 200
-    assert "Answered" in carol.get(f"/decide/{query_id}").text
+    assert carol.act("/incidents/clinic/clear", reason="twice").status_code == 409
+    assert "Answered" in carol.approve(query_id).text
     assert count_actions(site, "carol")["viewed incidents"] == 1
 
 
@@ -123,14 +104,11 @@ def test_a_failure_after_the_charge_can_be_answered_again(
     site: Site, api: httpx.Client, anna: Guest, carol: Guest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     query_id = anna.ask()
-    measure(carol, query_id)
     fail_once(monkeypatch, site, after_the_charge=True)
     carol.approve(query_id)
-    page = read_text(carol.get(f"/decide/{query_id}").text)
-    assert "The release failed after the charge" in page
+    assert "The release failed after the charge" in read_text(carol.get(f"/decide/{query_id}").text)
     carol.act("/incidents/clinic/clear", reason="looked into")
     carol.approve(query_id)
-    assert "Answered" in carol.get(f"/decide/{query_id}").text
     assert api.get(f"/queries/{query_id}").json()["status"] == "released"
     assert [entry.status for entry in site.entries()] == ["denied", "released"]
 
@@ -146,9 +124,7 @@ def test_an_earlier_answer_is_not_handed_out_while_it_is_stopped(site: Site, ann
 
 
 def test_a_stop_by_another_program_is_noticed(site: Site, anna: Guest, monkeypatch: pytest.MonkeyPatch) -> None:
-    from dosimeter.web import state
-
-    monkeypatch.setattr(state, "FRESH_STOPS", 0.0)
+    monkeypatch.setattr("dosimeter.web.state.FRESH_STOPS", 0.0)
     with Ledger.open(site.settings.database, create=False) as ledger:
         ledger.stop("clinic", "unexpected", software="dosimeter release")
     assert SENTENCE in read_text(anna.get("/ask").text)
@@ -189,22 +165,14 @@ def test_the_account_tells_who_said_that_the_people_are_the_same(start_site: Sta
     clinic = copy_clinic(tmp_path)
     site = start_site(datasets={"clinic": clinic})
     with site.guest("anna") as anna, site.guest("carol") as carol:
-        first = anna.ask()
-        carol.approve(first)
-        assert "Who said so" not in carol.get("/accounts/clinic").text
+        carol.approve(anna.ask())
         head, *lines = Path(clinic.data).read_text().splitlines()
         Path(clinic.data).write_text("\n".join([head, *reversed(lines)]) + "\n")
         second = anna.ask(SMOKERS)
-        measure(carol, second)
-        page = carol.get(
-            f"/decide/{second}/confirm", params={"epsilon": "0.05", "preset": "ratio", "percent": "95"}
-        ).text
-        assert 'name="continued"' in page
+        assert 'name="continued"' in carol.get(f"/decide/{second}/confirm?epsilon=0.05").text
         assert "belongs to other data" in carol.approve(second).text  # nothing charged, decide again
-        carol.approve(second, continued="true")
-        assert "Answered" in carol.get(f"/decide/{second}").text
+        assert "Answered" in carol.approve(second, continued="true").text
         account = read_text(carol.get("/accounts/clinic").text)
-    assert "The data or the schema changed" in account
     (step,) = known(site.state.database.ledger.account("clinic")).continuations
     assert step.by == "carol"
     assert f"{step.at[:10]} {step.at[11:16]} carol" in account

@@ -11,7 +11,6 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 from unittest.mock import Mock
 from urllib.parse import urlsplit
@@ -22,6 +21,7 @@ import sqlalchemy as sa
 
 from dosimeter.errors import InputError
 from dosimeter.problems import Surface
+from dosimeter.web import run
 from dosimeter.web.http import middleware
 from dosimeter.web.identity import throttle, users
 from dosimeter.web.identity.password_queue import MOST_HASHED, PasswordQueue, TooManyAttempts
@@ -99,15 +99,14 @@ def test_one_address_keeps_nobody_else_from_signing_in(site: Site, monkeypatch: 
     assert most <= MOST_HASHED
 
 
-def test_who_is_throttled_takes_nobodys_turn(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_who_is_throttled_takes_nobodys_turn(site: Site, guest: Guest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is written for it either, after the first time."""
-    with site.guest() as guest:
-        for _ in range(site.settings.failures_allowed + 1):
-            guest.sign_in("anna", "wrong password")
-        writes: list[str] = []
-        monkeypatch.setattr(throttle, "count_attempt", lambda *_: writes.append("counted"))
-        monkeypatch.setattr(PasswordQueue, "run", lambda *_, **__: writes.append("entered"))
-        assert guest.sign_in("anna").status_code == 429
+    for _ in range(site.settings.failures_allowed + 1):
+        guest.sign_in("anna", "wrong password")
+    writes: list[str] = []
+    monkeypatch.setattr(throttle, "count_attempt", lambda *_: writes.append("counted"))
+    monkeypatch.setattr(PasswordQueue, "run", lambda *_, **__: writes.append("entered"))
+    assert guest.sign_in("anna").status_code == 429
     assert not writes
 
 
@@ -162,28 +161,26 @@ def test_every_visitor_gets_their_turn_at_the_gate(
     assert run_story(lambda: queue_up(visitors, **limits)) == (admitted.split(), set(crowded.split()))
 
 
-def test_right_password_is_taken_back(site: Site) -> None:
+def test_right_password_is_taken_back(site: Site, guest: Guest) -> None:
     """However often somebody signs in rightly, nothing is counted; and a wrong one stays counted for the address."""
-    with site.guest() as guest:
-        for _ in range(site.settings.failures_allowed + 3):
-            assert guest.sign_in("anna").status_code == 200
-            guest.act("/sign-out")
-            guest.cookies.clear()  # a device that is known counts by itself
-        assert guest.sign_in("anna", "wrong password").status_code == 401
+    for _ in range(site.settings.failures_allowed + 3):
         assert guest.sign_in("anna").status_code == 200
+        guest.act("/sign-out")
+        guest.cookies.clear()  # a device that is known counts by itself
+    assert guest.sign_in("anna", "wrong password").status_code == 401
+    assert guest.sign_in("anna").status_code == 200
     with site.state.database.reading() as connection:
         rows = {row.key: row.failures for row in connection.execute(sa.select(ATTEMPTS))}
     assert rows == {"|127.0.0.1": 1, "anna|": 1}
 
 
-def test_guessing_a_password_on_ones_own_page_is_slowed_down_too(site: Site, anna: Guest) -> None:
+def test_guessing_a_password_on_ones_own_page_is_slowed_down_too(site: Site, guest: Guest, anna: Guest) -> None:
     for _ in range(site.settings.failures_allowed):
         assert anna.act("/me/password", current="wrong", fresh="another password").status_code == 422
     late = anna.act("/me/password", current=PASSWORD, fresh="another password")
     assert late.status_code == 429
     assert f"Wait {site.settings.blocked_minutes} minutes" in late.text
-    with site.guest() as guest:
-        assert guest.sign_in("anna").status_code == 200  # who guesses in a session keeps nobody from signing in
+    assert guest.sign_in("anna").status_code == 200  # who guesses in a session keeps nobody from signing in
 
 
 # ---------------------------------------------------------------- open queries
@@ -285,26 +282,15 @@ def test_no_address_is_made_from_the_host_header(site: Site, anna: Guest) -> Non
 
 
 def test_nobodys_word_on_an_address_is_taken_unless_it_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    import uvicorn
-
-    from dosimeter.web import run
-
-    made: list[dict[str, Any]] = []
-
-    class Stopped(Exception):
-        pass
-
-    def configure(_app: Any, **options: Any) -> None:
-        made.append(options)
-        raise Stopped
-
-    monkeypatch.setattr(uvicorn, "Config", configure)
-    monkeypatch.setattr(run, "make_app", lambda _settings: SimpleNamespace(stop=None))
+    configure = Mock(side_effect=RuntimeError("far enough"))
+    monkeypatch.setattr("uvicorn.Config", configure)
+    monkeypatch.setattr(run, "make_app", Mock())
     for text in ("", 'trusted_proxies = "10.1.2.3"'):
-        with pytest.raises(Stopped):
+        with pytest.raises(RuntimeError, match="far enough"):
             run.serve(load_settings(write_configuration(tmp_path, f"port = 0\n{text}")), lambda _address: None)
-    assert [options["proxy_headers"] for options in made] == [False, True]
-    assert made[1]["forwarded_allow_ips"] == "10.1.2.3"
+    plain, trusting = (call.kwargs for call in configure.call_args_list)
+    assert (plain["proxy_headers"], trusting["proxy_headers"]) == (False, True)
+    assert trusting["forwarded_allow_ips"] == "10.1.2.3"
 
 
 # ---------------------------------------------------------------- the operator's mistakes

@@ -10,12 +10,14 @@ import math
 import re
 from html import unescape
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from dosimeter.web.assets import STATIC, Assets
 from dosimeter.web.store import Database, QueryFilter, QueryStatus, page_decided, page_open, page_own
+from dosimeter.web.store.audit_log import AuditRecord
 from dosimeter.web.store.tables import QUERIES
 from tests.web.web_site import USERS_AND_ROLES, Guest, Site, StartSite, find_user, read_text, write_dataset
 
@@ -132,9 +134,7 @@ def test_filters_find_by_dataset_analyst_status_and_words(site: Site) -> None:
     assert {query.id for query in own.queries} == expect(analyst_id=anna.id, status="denied")
     decided = page_decided(database, limit=1_000, only=QueryFilter(status="changes", dataset="clinic"))
     assert {query.id for query in decided.queries} == expect(dataset="clinic", status="changes")
-    with site.guest("carol") as carol, site.guest("anna") as guest:
-        assert "No waiting query fits" in carol.get("/queue", params={"text": "nothing of the kind"}).text
-        assert "No query fits" in guest.get("/queries", params={"text": "nothing of the kind"}).text
+    with site.guest("carol") as carol:
         for bad in ({"place": "x"}, {"place": "2026-01-01T00:00:00.000000Z.ab"}, {"text": "x" * 201}):
             assert carol.get("/queue", params=bad).status_code == 422
         assert carol.get("/decided", params={"status": "waiting"}).status_code == 422
@@ -170,9 +170,8 @@ def test_an_analyst_reaches_all_own_queries(crowded: Site) -> None:
         ids = [query["id"] for document in (first, second) for query in document["queries"]]
         assert ids[:150] == seen
         assert len(set(ids)) == 200
-        assert (
-            api.get("/queries", params={"status": "released", "limit": 1}).json()["queries"][0]["status"] == "released"
-        )
+        (released,) = api.get("/queries", params={"status": "released", "limit": 1}).json()["queries"]
+        assert released["status"] == "released"
 
 
 def test_the_queue_says_which_epsilon_the_wanted_accuracy_needs(anna: Guest, carol: Guest) -> None:
@@ -182,16 +181,14 @@ def test_the_queue_says_which_epsilon_the_wanted_accuracy_needs(anna: Guest, car
     page = read_text(carol.get("/queue").text)
     tails = {tenths / 10: 2 * math.exp(-0.6 * tenths) / (1 + math.exp(-0.1 * tenths)) for tenths in range(1, 11)}
     needed = min(epsilon for epsilon, tail in tails.items() if tail <= 0.05)
-    assert page.count(f"needs ε = {needed:g}") == 1
-    assert page.count("needs ε") == 1
-    assert "What is AVG(age)" in page or "average" in page
+    assert page.count(f"needs ε = {needed:g}") == page.count("needs ε") == 1
 
 
 # ---------------------------------------------------------------- wide and long
 
 
 @pytest.fixture
-def wide(start_site: StartSite, tmp_path: Any) -> Site:
+def wide(start_site: StartSite, tmp_path: Path) -> Site:
     names = [f"q{number:03d}" for number in range(348)]
     values = ", ".join(f'"v{number:05d}"' for number in range(10_000))
     facts = f'individuals = 10\n[columns]\ncode = {{ type = "category", values = [{values}] }}\n'
@@ -206,17 +203,12 @@ def test_349_columns_and_10_000_groups_stay_usable(wide: Site) -> None:
     with wide.guest("anna") as anna, wide.guest("carol") as carol:
         page = anna.get("/ask")
         assert len(page.content) < SMALL
-        assert "349 columns" in page.text
         assert "q200" not in page.text
-        found = anna.get("/ask/schema", params={"dataset": "wide", "find": "q200"})
-        assert "q200" in found.text
-        assert "1 of 349 columns" in found.text
+        assert "1 of 349 columns" in anna.get("/ask/schema", params={"dataset": "wide", "find": "q200"}).text
         values = anna.get("/ask/values", params={"dataset": "wide", "column": "code", "text": "v0999"})
         assert values.text.count("<li>") == 10
         assert len(anna.get("/ask/values", params={"dataset": "wide", "column": "code"}).content) < SMALL
-        many = anna.ask("SELECT " + ", ".join(f"SUM(q{n:03d})" for n in range(100)) + " FROM wide", dataset="wide")
-        checked = anna.act("/ask/check", dataset="wide", sql="SELECT code, COUNT(*) FROM wide GROUP BY code")
-        assert "10,000 groups" in checked.text
+        anna.ask("SELECT " + ", ".join(f"SUM(q{n:03d})" for n in range(100)) + " FROM wide", dataset="wide")
         groups = anna.ask("SELECT code, COUNT(*) FROM wide GROUP BY code", dataset="wide")
         assert carol.approve(groups, "1", preference="").status_code == 200
         for path in ("/queue", "/decided", "/audit"):
@@ -234,78 +226,47 @@ def test_349_columns_and_10_000_groups_stay_usable(wide: Site) -> None:
         assert len(anna.get("/answers").content) < SMALL
         lines = list(csv.reader(io.StringIO(anna.get(f"/queries/{groups}/answer.csv").text)))
         assert (lines[0], len(lines)) == (["code", "count", "count error_95"], 10_001)
-        assert many != groups
 
 
 # ---------------------------------------------------------------- files that browsers keep
 
 
-def test_static_files_are_packed_and_kept_for_good(site: Site) -> None:
+def test_static_files_are_packed_and_kept_for_good(guest: Guest, tmp_path: Path) -> None:
+    """Until their content changes, which gives them another address."""
     assets = Assets()
     names = sorted(path.relative_to(STATIC).as_posix() for path in STATIC.rglob("*") if path.is_file())
-    with site.guest() as guest:
-        for name in names:
-            whole = guest.get(assets.address(name), headers={"Accept-Encoding": "identity"})
-            with guest.stream("GET", assets.address(name), headers={"Accept-Encoding": "gzip"}) as response:
-                sent = b"".join(response.iter_raw())
-                packed = response.headers.get("content-encoding") == "gzip"
-            assert whole.headers["cache-control"] == "public, max-age=31536000, immutable"
-            assert whole.headers["vary"] == "Accept-Encoding"
-            assert (gzip.decompress(sent) if packed else sent) == whole.content
-            assert packed or len(whole.content) < 1_000, name
-            assert len(sent) <= len(whole.content)
-            assert whole.content == (STATIC / name).read_bytes()
-        plain = guest.get("/static/style.css")
-        assert "immutable" not in plain.headers["cache-control"]
-        assert (
-            guest.get("/static/0123456789abcdef/style.css").headers["cache-control"] == plain.headers["cache-control"]
-        )
-        assert guest.head("/health").status_code == guest.head("/sign-in").status_code == 200
-        assert guest.head("/sign-in").content == b""
-
-
-def test_another_content_has_another_address(tmp_path: Any) -> None:
-    (tmp_path / "a.js").write_text("1")
-    (tmp_path / "b.css").write_text("2")
-    before = Assets(tmp_path)
-    (tmp_path / "b.css").write_text("3")
-    after = Assets(tmp_path)
-    assert before.address("b.css") != after.address("b.css")
-    assert after.address("b.css") == Assets(tmp_path).address("b.css")
-
-
-def test_pages_name_versioned_files_only(anna: Guest, carol: Guest) -> None:
-    query_id = anna.ask()
-    carol.approve(query_id)
-    cold = 0
-    pages = [carol.get(path) for path in ("/queue", "/accounts/clinic", f"/decide/{anna.ask()}", "/audit")]
-    pages += [anna.get(path) for path in ("/ask", f"/queries/{query_id}")]
-    for page in pages:
-        named = re.findall(r'(?:src|href)="(/static/[^"]+)"', page.text)
-        assert named
-        for address in named:
-            with carol.stream("GET", address, headers={"Accept-Encoding": "gzip"}) as response:
-                assert "immutable" in response.headers["cache-control"], address
-                cold = max(cold, len(b"".join(response.iter_raw())))
-    assert cold < 20_000  # no page needs a library that draws
+    for name in names:
+        whole = guest.get(assets.address(name), headers={"Accept-Encoding": "identity"})
+        with guest.stream("GET", assets.address(name), headers={"Accept-Encoding": "gzip"}) as response:
+            sent = b"".join(response.iter_raw())
+            packed = response.headers.get("content-encoding") == "gzip"
+        assert whole.headers["cache-control"] == "public, max-age=31536000, immutable"
+        assert whole.headers["vary"] == "Accept-Encoding"
+        assert (gzip.decompress(sent) if packed else sent) == whole.content
+        assert packed or len(whole.content) < 1_000, name
+        assert len(sent) <= len(whole.content)
+        assert whole.content == (STATIC / name).read_bytes()
+    plain = guest.get("/static/style.css")
+    assert "immutable" not in plain.headers["cache-control"]
+    assert guest.get("/static/0123456789abcdef/style.css").headers["cache-control"] == plain.headers["cache-control"]
+    page = guest.get("/sign-in").text
+    assert {asset.partition("/")[2] for asset in re.findall(r'="/static/([^"]+)"', page)} <= set(names)
+    head = guest.head("/sign-in")
+    assert (head.status_code, head.content) == (200, b"")
+    (tmp_path / "a.css").write_text("1")
+    before = Assets(tmp_path).address("a.css")
+    assert Assets(tmp_path).address("a.css") == before
+    (tmp_path / "a.css").write_text("2")
+    assert Assets(tmp_path).address("a.css") != before
 
 
 # ---------------------------------------------------------------- the audit log as files, and what belongs together
 
 
-def test_no_name_in_the_exported_audit_log_is_a_formula(anna: Guest, carol: Guest) -> None:
-    assert anna.act("/me/tokens", name="=1+1").status_code == 200
-    details = {row["detail"] for row in csv.DictReader(io.StringIO(carol.get("/audit/export.csv").text))}
-    assert "'=1+1" in details
-    assert not any(detail.startswith("=") for detail in details)
-    whole = [json.loads(line) for line in carol.get("/audit/export.jsonl").text.splitlines()]
-    assert "=1+1" in {record["detail"] for record in whole}  # as it was chained
-
-
 def test_the_audit_log_is_exported_whole_and_in_part(anna: Guest, carol: Guest) -> None:
-    from dosimeter.web.store.audit_log import AuditRecord
-
+    """No name in it is a formula for whoever opens the CSV file; the whole has it as it was chained."""
     query_id = anna.ask()
+    anna.act("/me/tokens", name="=1+1")
     carol.get(f"/decide/{query_id}")
     carol.get(f"/decide/{query_id}/people", params={"epsilon": "0.05"})
     whole = [json.loads(line) for line in carol.get("/audit/export.jsonl").text.splitlines()]
@@ -316,6 +277,8 @@ def test_the_audit_log_is_exported_whole_and_in_part(anna: Guest, carol: Guest) 
     assert whole[-1]["action"] == "exported the audit log"
     part = list(csv.DictReader(io.StringIO(carol.get("/audit/export.csv", params={"who": "anna"}).text)))
     assert {row["user"] for row in part} == {"anna"}
+    assert "'=1+1" in {row["detail"] for row in part}
+    assert "=1+1" in {record["detail"] for record in whole}
     assert [int(row["id"]) for row in part] == [r["id"] for r in reversed(whole) if r["user"] == "anna"]
     page = carol.get("/audit")
     assert len(page.content) < SMALL

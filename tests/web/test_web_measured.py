@@ -96,9 +96,7 @@ def test_kept_numbers_choose_as_the_whole_table_does(text: str, monkeypatch: pyt
         monkeypatch.setattr("dosimeter.web.decision.measured.MANY", 10)
         measured = prepare_many(dataset)
         assert measured.many
-        preference = parse_preference(text)
-        quick = measured.recall(preference)
-    assert quick is not None
+        quick = known(measured.recall(parse_preference(text)))
     assert quick.epsilon == whole.epsilon
     assert quick.limit == pytest.approx(whole.limit)
     assert [line.satisfied for line in quick.candidates] == [line.satisfied for line in whole.candidates]
@@ -180,8 +178,9 @@ def test_sums_go_on_after_groups_that_nobody_declared(tmp_path: Path) -> None:
         ("SELECT COUNT(*) FROM notes WHERE room = 0", 0.5, {}),
         ("SELECT topic, COUNT(*) FROM notes GROUP BY topic", 0.25, shown),
     ]
+    rooms = pa.table({"number": [0, 1], "wing": ["north", "south"]})
     with (
-        Dataset.open(table, schema=schema, table="notes", tables={"rooms": rooms()}) as dataset,
+        Dataset.open(table, schema=schema, table="notes", tables={"rooms": rooms}) as dataset,
         Ledger.open(tmp_path / "l.db") as ledger,
     ):
 
@@ -197,10 +196,6 @@ def test_sums_go_on_after_groups_that_nobody_declared(tmp_path: Path) -> None:
     assert (found.bound, found.people, found.total) == (False, len(topics), 0.75)
     assert dict(found.steps) == {value: own.count(value) for value in set(own)}
     assert (joined.bound, joined.largest) == (True, 0.875)  # joins are not followed: an upper bound
-
-
-def rooms() -> pa.Table:
-    return pa.table({"number": [0, 1], "wing": ["north", "south"]})
 
 
 def test_people_with_several_rows(start_site: StartSite, tmp_path: Path) -> None:
@@ -224,8 +219,7 @@ def test_people_with_several_rows(start_site: StartSite, tmp_path: Path) -> None
                 moved[person] += share(cost)
             exposed = {person for person, change in moved.items() if change == max(moved.values())}
             query_id = anna.ask(sql, dataset="visits")
-            page = carol.get(f"/decide/{query_id}").text
-            assert "Largest ε that meets" in page
+            assert "Largest ε that meets" in carol.get(f"/decide/{query_id}").text
             people = carol.get(f"/decide/{query_id}/people", params={"epsilon": "1"}).text
             assert "•••" in people
             assert not re.findall(r"\bp\d+\b", read_text(people))

@@ -143,14 +143,13 @@ def test_every_post_for_every_visitor(site: Site, visitors: dict[str, Guest]) ->
     assert found == POSTS
 
 
-def test_analysts_do_not_see_each_other(site: Site, anna: Guest) -> None:
+def test_analysts_do_not_see_each_other(site: Site, bob: Guest, anna: Guest) -> None:
     query_id = anna.ask()
-    with site.guest("bob") as bob:
-        assert bob.get(f"/queries/{query_id}").status_code == 404
-        assert bob.get(f"/queries/{query_id}/status").status_code == 404
-        assert bob.act(f"/queries/{query_id}/withdraw").status_code == 404
-        assert COUNT not in bob.get("/queries").text
-        assert COUNT not in bob.get("/ask", params={"again": query_id}).text
+    assert bob.get(f"/queries/{query_id}").status_code == 404
+    assert bob.get(f"/queries/{query_id}/status").status_code == 404
+    assert bob.act(f"/queries/{query_id}/withdraw").status_code == 404
+    assert COUNT not in bob.get("/queries").text
+    assert COUNT not in bob.get("/ask", params={"again": query_id}).text
     with site.api("bob") as api:
         assert api.get(f"/queries/{query_id}").status_code == 404
         assert api.get("/queries").json() == {"queries": [], "following": None}
@@ -161,6 +160,4 @@ def test_interface_needs_a_token(anna: Guest, path: str) -> None:
     for wrong in (None, "Bearer dsm_wrong", "Basic YTpi", "Bearer"):
         headers = {} if wrong is None else {"Authorization": wrong}
         response = anna.get(f"/api/v1{path}", headers=headers)  # a session's cookie counts for nothing here
-        assert response.status_code == 401
-        assert set(response.json()) == {"error"}
-        assert set(response.json()["error"]) == {"code", "message", "clause"}
+        assert (response.status_code, set(response.json())) == (401, {"error"})

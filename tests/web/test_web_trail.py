@@ -16,7 +16,9 @@ import httpx
 import pytest
 import sqlalchemy as sa
 
+from dosimeter.errors import LedgerError
 from dosimeter.ledger import Ledger
+from dosimeter.release import release
 from dosimeter.web.identity import users
 from dosimeter.web.identity.throttle import Limits
 from dosimeter.web.own_queries import show_query
@@ -25,7 +27,6 @@ from dosimeter.web.store.database import Database
 from dosimeter.web.store.queries import find_own, withdraw_query
 from dosimeter.web.store.tables import AUDIT, QUERIES
 from tests.known import known
-from tests.waiting import wait_until
 from tests.web.web_site import (
     COUNT,
     PASSWORD,
@@ -52,17 +53,11 @@ def count_actions(site: Site, user: str) -> Counter[str]:
     return Counter(action for who, action, _ in read_trail(site) if who == user)
 
 
-def measure(guest: Guest, query_id: str) -> None:
-    """Wait until the risk is measured, however busy the machine is."""
-    wait_until(lambda: guest.get(f"/decide/{query_id}/live").json()["job"] is None, "the risk is measured")
-
-
 # ---------------------------------------------------------------- looking
 
 
-def test_every_kind_of_look_is_on_record_once(site: Site, anna: Guest, carol: Guest) -> None:
+def test_every_kind_of_look_is_on_record_once(site: Site, conrad: Guest, anna: Guest, carol: Guest) -> None:
     query_id = anna.ask()
-    measure(carol, query_id)
     for epsilon in ("0.01", "0.02", "0.03", "0.04"):
         assert carol.get(f"/decide/{query_id}/live", params={"epsilon": epsilon}).status_code == 200
         assert carol.get(f"/decide/{query_id}/people", params={"epsilon": epsilon}).status_code == 200
@@ -78,8 +73,7 @@ def test_every_kind_of_look_is_on_record_once(site: Site, anna: Guest, carol: Gu
     assert seen["viewed groups"] == 2
     assert seen["viewed what others would lose"] == 1
     assert seen["viewed sums per person"] == 1
-    with site.guest("conrad") as conrad:
-        conrad.get(f"/decide/{query_id}/live")
+    conrad.get(f"/decide/{query_id}/live")
     assert count_actions(site, "conrad")["viewed risk"] == 1
 
 
@@ -107,9 +101,7 @@ def test_sums_per_person_are_a_look_that_the_next_promise_tells(start_site: Star
 
     with site.guest("anna") as anna, site.guest("carol") as carol:
         assert "was looked at" not in answer(carol, COUNT)
-        page = carol.get("/accounts/clinic").text
-        assert 'hx-trigger="load"' not in page  # nothing looks by itself
-        assert "Look at everybody&#39;s sums" in page or "Look at everybody's sums" in page
+        assert 'hx-trigger="load"' not in carol.get("/accounts/clinic").text  # nothing looks by itself
         assert carol.get("/accounts/clinic/people").status_code == 403
         assert "was looked at" not in answer(carol, COUNT)
         with site.guest("conrad") as conrad:
@@ -124,26 +116,18 @@ def test_sums_per_person_are_a_look_that_the_next_promise_tells(start_site: Star
 # ---------------------------------------------------------------- coming and going
 
 
-def test_signing_in_and_out_is_on_record_also_when_it_fails(site: Site) -> None:
-    with site.guest() as guest:
-        guest.sign_in("anna")
-        guest.act("/sign-out")
-        guest.sign_in("my secret password", "x")
-        for _ in range(site.settings.failures_allowed + 4):
-            guest.sign_in("bob", "wrong password")
+def test_signing_in_and_out_is_on_record_also_when_it_fails(site: Site, guest: Guest) -> None:
+    guest.sign_in("anna")
+    guest.act("/sign-out")
+    guest.sign_in("my secret password", "x")
+    for _ in range(site.settings.failures_allowed + 4):
+        guest.sign_in("bob", "wrong password")
     anna, bob = count_actions(site, "anna"), count_actions(site, "bob")
     assert (anna["signed in"], anna["signed out"]) == (1, 1)
     assert (bob["failed to sign in"], bob["was throttled"]) == (site.settings.failures_allowed, 1)
     assert count_actions(site, NOBODY)["failed to sign in"] == 1
     assert "secret" not in str(read_trail(site))  # what was typed in place of a name may be a password
     assert {detail for who, action, detail in read_trail(site) if action == "failed to sign in"} == {"127.0.0.1"}
-
-
-def test_password_changes_are_on_record(site: Site, anna: Guest) -> None:
-    anna.act("/me/password", current="wrong", fresh="another password")
-    anna.act("/me/password", current=PASSWORD, fresh="another password")
-    seen = count_actions(site, "anna")
-    assert (seen["failed to change the password"], seen["changed the password"]) == (1, 1)
 
 
 def test_what_the_operator_does_is_on_record(tmp_path: Path) -> None:
@@ -218,12 +202,9 @@ def test_withdrawing_looks_the_same_in_every_open_state(
     with state.database.writing() as connection:
         connection.execute(QUERIES.update().where(QUERIES.c.id == query_id).values(status=status, **claim))
     assert api.get(f"/queries/{query_id}").json()["status"] == "waiting"
-    first = anna.act(f"/queries/{query_id}/withdraw")
-    assert first.status_code == 200
-    assert api.get(f"/queries/{query_id}").json()["status"] == "withdrawn"
-    again = anna.act(f"/queries/{query_id}/withdraw")
-    assert again.status_code == 409
-    assert "withdrawn" in anna.get(f"/queries/{query_id}").text
+    for answered in (200, 409):
+        assert anna.act(f"/queries/{query_id}/withdraw").status_code == answered
+        assert api.get(f"/queries/{query_id}").json()["status"] == "withdrawn"
 
 
 @pytest.mark.parametrize(
@@ -233,13 +214,9 @@ def test_withdrawing_looks_the_same_in_every_open_state(
 def test_withdrawal_counts_unless_there_is_an_answer(
     site: Site, anna: Guest, carol: Guest, monkeypatch: pytest.MonkeyPatch, entry: str | None, becomes: str, shown: str
 ) -> None:
-    from dosimeter.errors import LedgerError
-    from dosimeter.release import run
-    from dosimeter.web.decision import approve
-
     state = site.state
     query_id = anna.ask()
-    analyst, release = find_user(state.database, "anna"), run.release
+    analyst = find_user(state.database, "anna")
 
     def withdraw_meanwhile(*arguments: Any) -> object:
         assert withdraw_query(state.database, analyst, query_id)
@@ -249,7 +226,7 @@ def test_withdrawal_counts_unless_there_is_an_answer(
             monkeypatch.setattr(Ledger, "settle", lambda *_, **__: None)  # charged, and no answer
         return release(*arguments)
 
-    monkeypatch.setattr(approve, "release", withdraw_meanwhile)
+    monkeypatch.setattr("dosimeter.web.decision.approve.release", withdraw_meanwhile)
     carol.approve(query_id)
     query = known(find_own(state.database, analyst, query_id))
     assert query.status == becomes
@@ -262,7 +239,6 @@ def test_withdrawal_counts_unless_there_is_an_answer(
 
 def test_link_from_elsewhere_sets_no_preference(anna: Guest, carol: Guest) -> None:
     query_id = anna.ask()
-    measure(carol, query_id)
     form = {"preset": "ratio", "percent": "1", "epsilon": "10"}
     own = carol.get(f"/decide/{query_id}", params=form).text
     assert re.search(r'name="percent"[^>]* value="1"', own)
@@ -280,7 +256,6 @@ def test_link_from_elsewhere_sets_no_preference(anna: Guest, carol: Guest) -> No
 
 def test_looser_preference_is_said_whatever_its_kind(anna: Guest, carol: Guest) -> None:
     query_id = anna.ask()
-    measure(carol, query_id)
     for form, looser in (
         ({"percent": "95"}, False),
         ({"percent": "99"}, False),
@@ -325,10 +300,9 @@ def test_a_query_about_one_person_is_refused_where_it_is_checked_and_where_it_is
 def test_where_it_is_allowed_the_decision_opens_with_an_alarm(start_site: StartSite, algorithm: str) -> None:
     site = start_site(datasets={"clinic": clinic_settings(allow_identifying=True, algorithm=algorithm)})
     with site.guest("anna") as anna, site.guest("carol") as carol:
-        assert "singles people out by name" in read_text(anna.act("/ask/check", dataset="clinic", sql=NAMED).text)
         page = carol.get(f"/decide/{anna.ask(NAMED)}").text
         assert page.index('class="alarm"') < page.index("<h1")
-        assert "This query singles people out by name: name = &#39;Yusuf Demir&#39;." in page
+        assert "singles people out by name: name = &#39;Yusuf Demir&#39;." in page
         assert 'class="alarm"' not in carol.get(f"/decide/{anna.ask('SELECT COUNT(*) FROM clinic WHERE smoker')}").text
 
 
@@ -344,15 +318,11 @@ def test_a_condition_that_names_people_needs_them_revealed_first(
     site: Site, anna: Guest, carol: Guest, condition: str
 ) -> None:
     query_id = anna.ask(ISLAND)
-    measure(carol, query_id)
     text = f"MAX(rdr) FILTER (WHERE {condition}) / MIN(rdr) <= 1.0"
     form = {"preset": "own", "text": text}
     refused = carol.get(f"/decide/{query_id}/live", params=form).json()
-    assert "Choose Reveal under Most exposed first" in refused["problem"]
-    assert refused["job"] is None
-    assert not refused["fragments"]
-    page = carol.get(f"/decide/{query_id}", params=form)
-    assert "Choose Reveal under Most exposed first" in read_text(page.text)
+    assert ("Choose Reveal" in refused["problem"], refused["job"], refused["fragments"]) == (True, None, {})
+    assert "Choose Reveal" in read_text(carol.get(f"/decide/{query_id}", params=form).text)
     confirm = carol.get(f"/decide/{query_id}/confirm", params=form | {"epsilon": "0.05"})
     assert confirm.status_code == 422
     assert carol.approve(query_id, preference=text).status_code == 422
@@ -367,13 +337,11 @@ def test_a_condition_that_names_people_needs_them_revealed_first(
         again = elsewhere.get(f"/decide/{query_id}/live", params=form).json()
         assert "Choose Reveal" in again["problem"]
     other = anna.ask()  # another query
-    measure(carol, other)
     assert "Choose Reveal" in carol.get(f"/decide/{other}/live", params=form).json()["problem"]
 
 
 def test_every_own_condition_is_on_record(site: Site, anna: Guest, carol: Guest) -> None:
     query_id = anna.ask()
-    measure(carol, query_id)
     texts = ["QUANTILE_CONT(rdr, 0.9) <= 1.5 * AVG(rdr)", "MEDIAN(rdr) FILTER (WHERE smoker) <= 2"]
     for text in (*texts, *texts, "MIN(rdr) / MAX(rdr) >= 0.5", "this is no condition"):
         for epsilon in ("0.01", "0.02"):
@@ -381,12 +349,9 @@ def test_every_own_condition_is_on_record(site: Site, anna: Guest, carol: Guest)
     carol.get(f"/decide/{query_id}/live", params={"preset": "variance", "tau": "0.1"})
     carol.get(f"/decide/{query_id}/live", params={"preset": "medians", "column": "sex", "value": "Other"})
     tried = list_tried(site)
-    assert (
-        len(tried) == 3
-    )  # each once; the fixed sentences are no conditions of one's own, and nor is what has no meaning
-    assert "QUANTILE_CONT(rdr, 0.9)" in tried[0]
-    assert "smoker" in tried[1].lower()
-    assert "Other" in tried[2]
+    # Each once; the fixed sentences are no conditions of one's own, and nor is what has no meaning.
+    for one, words in zip(tried, ("QUANTILE_CONT(rdr, 0.9)", "smoker", "Other"), strict=True):
+        assert words in one
     carol.approve(query_id, preference="MAX(rdr) / AVG(rdr) <= 3")
     assert len(list_tried(site)) == 4
     assert "MAX(rdr) / AVG(rdr)" in json.dumps(list_tried(site)[3])

@@ -12,8 +12,6 @@ from unittest.mock import DEFAULT, Mock
 
 import pyarrow as pa
 import pytest
-import sqlalchemy as sa
-from httpx import Response
 
 from dosimeter.dataset import Dataset
 from dosimeter.errors import DosimeterError, Interrupted, LedgerError, OptionError
@@ -26,7 +24,6 @@ from dosimeter.web.decision import approve, displaced
 from dosimeter.web.decision.measured import measure_query
 from dosimeter.web.settings import DatasetSettings
 from dosimeter.web.store.queries import find_query
-from dosimeter.web.store.tables import QUERIES
 from dosimeter.web.worker import DatasetWorker, Job, JobMeter, JobPriority
 from tests.known import known
 from tests.schemas import declare, plain, whole
@@ -85,30 +82,6 @@ def worker(clay: Clay) -> Iterator[DatasetWorker]:
     made = DatasetWorker("clay", clay)  # type: ignore[arg-type]
     yield made
     made.close()
-
-
-def read_view(guest: Guest, query_id: str, form: dict[str, str]) -> dict[str, Any]:
-    """What the page shows once the worker is done, however busy the machine is."""
-    readings: list[dict[str, Any]] = []
-
-    def is_read() -> bool:
-        readings.append(guest.get(f"/decide/{query_id}/live", params=form).json())
-        return readings[-1]["job"] is None
-
-    wait_until(is_read, "the page's numbers are computed")
-    return readings[-1]
-
-
-def fetch(guest: Guest, path: str) -> Response:
-    """A page or a part of it, once it is computed."""
-    responses: list[Response] = []
-
-    def is_computed() -> bool:
-        responses.append(guest.get(path))
-        return responses[-1].status_code != 503 and 'id="job-' not in responses[-1].text
-
-    wait_until(is_computed, f"{path} is computed")
-    return responses[-1]
 
 
 # ---------------------------------------------------------------- the order
@@ -235,8 +208,7 @@ def test_one_dataset_computes_while_another_page_works(start_site: StartSite, tm
     with site.guest("anna") as anna, site.guest("carol") as carol:
         waiting, quick = anna.ask(), anna.ask(COUNT.replace("clinic", "other"), dataset="other")
         job = ask(site.state.datasets["clinic"].worker, "block", count_slowly(stop), wait=0)
-        page = carol.get(f"/decide/{waiting}").text
-        assert "Measuring how exposed everybody is" in page
+        assert "Measuring how exposed everybody is" in carol.get(f"/decide/{waiting}").text
         assert "Largest ε that meets the preference: 0.05" in carol.get(f"/decide/{quick}").text
         assert carol.approve(quick).status_code == 200
         assert carol.get(f"/decide/{waiting}/people", params={"epsilon": "1"}).status_code == 503
@@ -251,17 +223,19 @@ def test_one_dataset_computes_while_another_page_works(start_site: StartSite, tm
 
 def test_stopped_computation_stays_stopped_until_somebody_asks(site: Site, anna: Guest, carol: Guest) -> None:
     worker, query_id = site.state.datasets["clinic"].worker, anna.ask()
-    with keep_busy(worker):
+    with keep_busy(worker) as busy:
         assert "Measuring how exposed everybody is" in carol.get(f"/decide/{query_id}").text
+        assert "HX-Refresh" not in carol.get(f"/jobs/{busy.id}").headers
         job = known(worker.peek(("measured", query_id)))
         assert carol.act(f"/jobs/{job.id}/cancel").status_code == 204
+    assert carol.get(f"/jobs/{busy.id}").headers["HX-Refresh"] == "true"  # done: the page is loaded anew
     for _ in range(2):
         page = carol.get(f"/decide/{query_id}").text
         assert "Stopped" in page
         assert f"/jobs/{job.id}/again" in page
     again = carol.act(f"/jobs/{job.id}/again")
     assert (again.status_code, again.headers["hx-refresh"]) == (204, "true")
-    assert "Largest ε that meets the preference: 0.05" in read_text(fetch(carol, f"/decide/{query_id}").text)
+    assert "Largest ε that meets the preference: 0.05" in read_text(carol.get(f"/decide/{query_id}").text)
 
 
 def test_stopped_preference_begins_again_when_it_is_chosen_again(site: Site, anna: Guest, carol: Guest) -> None:
@@ -271,16 +245,14 @@ def test_stopped_preference_begins_again_when_it_is_chosen_again(site: Site, ann
         reading = carol.get(f"/decide/{query_id}/live", params=form).json()
         assert carol.act(f"/jobs/{reading['job']}/cancel").status_code == 204
     assert "was stopped" in carol.get(f"/decide/{query_id}", params=form).text  # loading the page restarts nothing
-    assert read_view(carol, query_id, form)["preference"]
+    assert carol.get(f"/decide/{query_id}/live", params=form).json()["preference"]
 
 
 # ---------------------------------------------------------------- a release that goes wrong
 
 
 def status_of(site: Site, query_id: str) -> str:
-    state = site.state
-    with state.database.reading() as connection:
-        return str(connection.execute(sa.select(QUERIES.c.status).where(QUERIES.c.id == query_id)).scalar_one())
+    return known(find_query(site.state.database, query_id)).status
 
 
 def test_unforeseen_error_leaves_the_query_to_be_decided(
@@ -310,18 +282,14 @@ def test_what_could_not_be_written_down_is_when_the_query_is_seen_again(
 ) -> None:
     """The release is in the ledger, and the database is away when the web's own table should say so."""
 
-    def away(*_: object) -> str:
-        raise LedgerError("The database is busy.")
-
     answered, left = anna.ask(), anna.ask("SELECT COUNT(*) FROM clinic WHERE smoker")
     with monkeypatch.context() as patch:
-        patch.setattr(approve, "settle_claim", away)
+        patch.setattr(approve, "settle_claim", Mock(side_effect=LedgerError("The database is busy.")))
         for query_id in (answered, left):
-            state = site.state
             case = {"epsilon": "0.05", "preference": "ratio:0.95", "confirmed": "0.05", "reason": "agreed"}
             carol.post(f"/decide/{query_id}/approve", data=case | {"csrf": carol.csrf}, follow_redirects=False)
             assert status_of(site, query_id) == "approving"
-            assert not state.claims
+            assert not site.state.claims
     assert "Answered" in carol.get(f"/decide/{answered}").text
     assert "being released" not in carol.get("/queue").text
     assert status_of(site, left) == "released"
@@ -351,10 +319,10 @@ def test_wide_queries_and_long_looks_are_left_out(anna: Guest, carol: Guest, mon
     anna.ask("SELECT diagnosis, COUNT(*) FROM clinic GROUP BY diagnosis")
     path = f"/decide/{query_id}/others"
     monkeypatch.setattr(displaced, "MOST_NUMBERS", 5)
-    text = read_text(fetch(carol, f"{path}?epsilon=0.01").text)
+    text = read_text(carol.get(f"{path}?epsilon=0.01").text)
     assert "1 of 2 waiting queries were checked for this" in text
     monkeypatch.setattr(displaced, "LONGEST", -1.0)
-    text = read_text(fetch(carol, f"{path}?epsilon=0.02").text)
+    text = read_text(carol.get(f"{path}?epsilon=0.02").text)
     assert "0 of 2 waiting queries were checked for this" in text
 
 
@@ -367,19 +335,25 @@ def test_changed_file_needs_no_restart(start_site: StartSite, tmp_path: Path) ->
     three = {"preset": "own", "text": "COUNT(rdr) FILTER (WHERE diagnosis = 'Wilson disease') >= 3"}
     with site.guest("anna") as anna, site.guest("carol") as carol:
         query_id = anna.ask()
-        assert "Every candidate meets the preference" in read_view(carol, query_id, three)["fragments"]["line"]
-        assert "from 3 to 2" in fetch(carol, f"/decide/{query_id}/people?epsilon=1").text
+        assert (
+            "Every candidate meets the preference"
+            in carol.get(f"/decide/{query_id}/live", params=three).json()["fragments"]["line"]
+        )
+        assert "from 3 to 2" in carol.get(f"/decide/{query_id}/people?epsilon=1").text
         text = data.read_text()
         data.write_text(text.replace("Wilson disease", "Migraine", 1))  # two are left
-        changed = fetch(carol, f"/decide/{query_id}/people?epsilon=1.5")
+        changed = carol.get(f"/decide/{query_id}/people?epsilon=1.5")
         assert changed.status_code == 409
         assert "The data changed" in changed.text
-        assert "Largest ε" in fetch(carol, f"/decide/{query_id}").text  # measured again
-        assert "No candidate meets the preference" in read_view(carol, query_id, three)["fragments"]["line"]
-        assert "from 2 to 1" in fetch(carol, f"/decide/{query_id}/people?epsilon=1").text
+        assert "Largest ε" in carol.get(f"/decide/{query_id}").text  # measured again
+        assert (
+            "No candidate meets the preference"
+            in carol.get(f"/decide/{query_id}/live", params=three).json()["fragments"]["line"]
+        )
+        assert "from 2 to 1" in carol.get(f"/decide/{query_id}/people?epsilon=1").text
         data.write_text(text)
-        assert "Largest ε" in fetch(carol, f"/decide/{query_id}").text
-        assert "from 3 to 2" in fetch(carol, f"/decide/{query_id}/people?epsilon=1").text
+        assert "Largest ε" in carol.get(f"/decide/{query_id}").text
+        assert "from 3 to 2" in carol.get(f"/decide/{query_id}/people?epsilon=1").text
 
 
 def test_no_snapshot_is_held_between_requests(create_database: Callable[[], str]) -> None:
@@ -417,7 +391,7 @@ def test_request_threads_never_read_the_data(anna: Guest, carol: Guest, monkeypa
     first, second = anna.ask(), anna.ask("SELECT COUNT(*) FROM clinic WHERE smoker")
     form = {"preset": "own", "text": FILTERED}
     for query_id in (first, second, first, second, first):
-        reading = read_view(carol, query_id, form)
+        reading = carol.get(f"/decide/{query_id}/live", params=form).json()
         assert reading["preference"], reading
         carol.approve(query_id, "0.001", FILTERED, confirmed="")
     assert set(readers) == {"worker-clinic"}
@@ -440,7 +414,7 @@ def test_filter_is_refused_in_another_thread() -> None:
 def test_notes_on_the_page_are_those_of_find(anna: Guest, carol: Guest) -> None:
     """A value that the schema does not list is noted, by whichever road the preference was evaluated."""
     query_id = anna.ask("SELECT COUNT(*) FROM clinic WHERE sex = 'M'")
-    page = read_text(fetch(carol, f"/decide/{query_id}").text)
+    page = read_text(carol.get(f"/decide/{query_id}").text)
     with Dataset.open(str(CLINIC.with_name("clinic.csv")), schema=CLINIC) as dataset:
         notes = dataset.risk("SELECT COUNT(*) FROM clinic WHERE sex = 'M'").find("ratio:0.95").notes
     assert any("'M'" in note for note in notes)
@@ -471,36 +445,23 @@ BIG = "SELECT COUNT(*) FROM people JOIN sizes ON people.district = sizes.distric
 def test_joined_tables_are_not_mixed_up_between_queries(start_site: StartSite, tmp_path: Path) -> None:
     """What one measurement knew of its joined table is not another's after the snapshot was let go."""
     site = start_site(datasets={"people": join_case(tmp_path)})
+    jobs: dict[Any, Job[Any]] = site.state.datasets["people"].worker._jobs
     with site.guest("anna") as anna, site.guest("carol") as carol:
         first, second = anna.ask(JOINED, dataset="people"), anna.ask(BIG, dataset="people")
         for query_id in (first, second):
-            assert "Largest ε" in fetch(carol, f"/decide/{query_id}").text
+            assert "Largest ε" in carol.get(f"/decide/{query_id}").text
         for query_id, count in ((first, "from 10 to 9"), (second, "from 20 to 19"), (first, "from 10 to 9")):
-            people = fetch(carol, f"/decide/{query_id}/people?epsilon=1")
+            people = carol.get(f"/decide/{query_id}/people?epsilon=1")
             assert count in read_text(people.text), people.text
-            site.state.datasets["people"].worker._jobs.pop(_people_key(site))
-
-
-def _people_key(site: Site) -> Any:
-    finished: dict[Any, Job[Any]] = site.state.datasets["people"].worker._jobs
-    return next(key for key in finished if key[0] == "people")
+            jobs.pop(next(key for key in jobs if key[0] == "people"))
 
 
 def test_everything_is_closed_whatever_fails(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     state, closed = site.state, []
     monkeypatch.setattr(type(state.database), "close", lambda _self: closed.append("database"))
 
-    class Broken:
-        name = "broken"
-
-        @property
-        def worker(self) -> Any:
-            return self
-
-        def close(self) -> None:
-            raise RuntimeError("broken")
-
-    monkeypatch.setitem(state.datasets, "broken", Broken())
+    broken = Mock(**{"worker.close.side_effect": RuntimeError("broken")})
+    monkeypatch.setitem(state.datasets, "broken", broken)
     with pytest.raises(RuntimeError, match="broken"):
         state.close()
     assert closed == ["database"]

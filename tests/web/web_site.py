@@ -204,7 +204,7 @@ class Site:
 
 @contextmanager
 def keep_busy(worker: DatasetWorker) -> Iterator[Job[Any]]:
-    """Keep a worker at work for as long as the block runs; gives its job, which runs."""
+    """Keep a worker at work for as long as the block runs; gives its job, which runs, and has ended after the block."""
     free = threading.Event()
     job = worker.ask(f"busy {uuid4()}", "busy", lambda _dataset, _meter: free.wait(LONGEST_WAIT), wait=0)
     wait_until(lambda: job.state == "running", "the worker is busy")
@@ -212,6 +212,7 @@ def keep_busy(worker: DatasetWorker) -> Iterator[Job[Any]]:
         yield job
     finally:
         free.set()
+        wait_until(job.ended.is_set, "the worker is free")
 
 
 def note_readers(monkeypatch: pytest.MonkeyPatch) -> list[str]:
