@@ -135,15 +135,20 @@ def test_explain_says_so() -> None:
     assert notes[1].startswith("patient = 5 singles people out by patient")
 
 
-def test_release_tells_the_controller_and_not_the_analyst(
-    clinic: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(("sql", "told"), [("WHERE name = 'x'", True), ("WHERE age > 40", False)])
+def test_the_controller_is_told_before_an_answer_and_after_it(
+    clinic: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], sql: str, told: bool
 ) -> None:
-    words = ["--schema", str(clinic.with_suffix(".toml")), "--ledger", str(tmp_path / "ledger.db"), "--epsilon", "0.1"]
-    for sql, told in (("SELECT COUNT(*) FROM clinic WHERE name = 'x'", True), ("SELECT COUNT(*) FROM clinic", False)):
-        assert main(["release", str(clinic), sql, *words, "--policy", "budget:1"]) == 0
-        printed = capsys.readouterr()
-        assert ("For the controller: name = 'x' singles people out by name" in printed.err) == told
-        assert "singles people out" not in printed.out
+    asked = [str(clinic), f"SELECT COUNT(*) FROM clinic {sql}", "--schema", str(clinic.with_suffix(".toml"))]
+    release = ["release", *asked, "--ledger", str(tmp_path / "ledger.db"), "--policy", "budget:1", "--epsilon", "0.1"]
+    looks = (["find", *asked, "--prefer", "ratio:0.5"], ["risk", *asked], [*release, "--dry-run"])
+    for look in looks:
+        main(look)
+        assert ("singles people out by name" in " ".join(capsys.readouterr().out.split())) == told
+    assert main(release) == 0
+    printed = capsys.readouterr()
+    assert ("For the controller: This query singles people out by name" in printed.err) == told
+    assert "singles people out" not in printed.out
 
 
 def test_a_number_within_each_person_singles_out_nobody() -> None:

@@ -13,8 +13,10 @@ import pytest
 
 import dosimeter.cli
 from dosimeter.cli.app import COMMANDS
-from dosimeter.findings import Finding
+from dosimeter.findings import CAUTIONS, GIVEN, NEXT, STATES, AccountRefuses, Finding, TakesAllLeft, Weight
+from dosimeter.findings.on_answer import Rough
 from dosimeter.findings.sentences import SENTENCES
+from dosimeter.findings.verdict import _LINES, _REMINDERS
 from dosimeter.ledger.accounting import POLICIES, Policy
 from dosimeter.measures import SingleMeasure
 from dosimeter.measures.measure import Dependence
@@ -32,6 +34,7 @@ SHARED = {
     "printing",
     "progress",
     "stopping",
+    "writing",
 }
 SCHEMA = Schema(
     "t",
@@ -74,6 +77,13 @@ def test_every_finding_has_its_sentence() -> None:
     assert len(kinds) > 50
     assert kinds <= set(SENTENCES)
     assert all(issubclass(kind, Finding) for kind in SENTENCES)
+
+
+def test_every_finding_that_weighs_has_a_place_on_the_page() -> None:
+    """Otherwise one could turn the verdict, and nobody would read why."""
+    told = {*CAUTIONS, *GIVEN, *STATES, *NEXT, *_REMINDERS, *(kind for _, kinds in _LINES.values() for kind in kinds)}
+    weighty = {kind for kind in list_findings() if kind.weight is not Weight.REMARK}
+    assert weighty - told == {AccountRefuses, TakesAllLeft, Rough}  # told beside the cost, and in the advice
 
 
 def test_every_choice_is_made_by_one_function() -> None:

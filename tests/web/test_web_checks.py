@@ -60,6 +60,12 @@ def start_checking(
     return start
 
 
+def add_analyst(site: Site, name: str) -> None:
+    database = site.state.database
+    add_user(database, name, "analyst", PASSWORD)
+    site.tokens[name] = make_token(database, find_user(database, name), "test")
+
+
 def check_by_token(site: Site, name: str, sql: str) -> dict[str, Any]:
     with site.api(name) as api:
         verdict: dict[str, Any] = api.post("/check", json={"dataset": "clinic", "sql": sql}).json()
@@ -196,9 +202,7 @@ def test_two_running_checks_keep_no_third_analyst_from_asking(
     start_checking: Callable[[CheckLimits], Site], slow: Slow
 ) -> None:
     site = start_checking(PATIENT)
-    database = site.state.database
-    add_user(database, "cora", "analyst", PASSWORD)
-    site.tokens["cora"] = make_token(database, find_user(database, "cora"), "test")
+    add_analyst(site, "cora")
     with ThreadPoolExecutor(2) as threads:
         checks = threads.map(lambda name: check_by_token(site, name, slow.sql), ("anna", "bob"))
         wait_until(lambda: len(slow.begun) == 2, "two checks run")
@@ -208,6 +212,25 @@ def test_two_running_checks_keep_no_third_analyst_from_asking(
         assert len(slow.begun) == 2
         slow.end()
         list(checks)
+
+
+CHAIN = "WITH a0 AS (SELECT * FROM clinic), {}SELECT COUNT(*) FROM a249".format(
+    "".join(f"a{at} AS (SELECT * FROM a{at - 1})," for at in range(1, 250)).rstrip(",") + " "
+)
+DOUBLING = "WITH a0 AS (SELECT COUNT(*) AS c FROM clinic), {} SELECT c FROM a9".format(
+    ", ".join(f"a{at} AS (SELECT c + (SELECT c FROM a{at - 1}) AS c FROM a{at - 1})" for at in range(1, 10))
+)
+
+
+def test_queries_that_grow_are_answered_or_refused_and_hold_up_nobody(
+    start_checking: Callable[[CheckLimits], Site],
+) -> None:
+    site = start_checking(HURRIED)
+    add_analyst(site, "cora")
+    with ThreadPoolExecutor(2) as threads:
+        growing = threads.map(lambda pair: check_by_token(site, *pair), (("anna", CHAIN), ("bob", DOUBLING)))
+        assert check_by_token(site, "cora", COUNT)["answerable"]
+    assert all(verdict["answerable"] or verdict["message"] for verdict in growing)
 
 
 # ---------------------------------------------------------------- the end of a check

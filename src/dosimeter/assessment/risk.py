@@ -333,8 +333,11 @@ class Risk:
         return word_all(each for each in self.list_findings(self.list_candidates()) if each.is_note)
 
     def smallest_group(self) -> int | None:
-        """Return how many individuals are in the smallest group that is not empty; None if no such group is known."""
-        return min(self.profile.group_sizes(), default=None)
+        """Return how many individuals are in the smallest group that is not empty; None if there is no such group.
+
+        None also for thresholded groups, of which small ones are not shown.
+        """
+        return None if self.plan.threshold is not None else min(self.profile.group_sizes(), default=None)
 
     # ------------------------------------------------------------ people and groups
 

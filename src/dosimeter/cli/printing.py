@@ -243,6 +243,8 @@ def print_dry_run(run: DryRun) -> None:
     elif found.epsilon is not None:
         console.print(f"ε would be {format_epsilon(found.epsilon)}.")
         _print_cost(console, found.cost)
+    for warning in word_all(run.concerned):
+        console.print(Text(warning))
     if run.shown is not None:
         console.print(shown_groups_table(run.shown))
     console.print(Text(f"The analyst would see: {json.dumps(found.sees, ensure_ascii=False)}"))

@@ -48,8 +48,8 @@ def release(
     json: bool,
 ) -> int:
     """Charge the ledger and release an answer. Prints what the analyst may see, and only that."""
+    from dosimeter.findings import find_aimed, word_all
     from dosimeter.ledger import Ledger
-    from dosimeter.planning import note_singled_out
     from dosimeter.query import Query
     from dosimeter.release import split_options
 
@@ -85,7 +85,7 @@ def release(
         _print_answer(answer, query.plan.aggregate_names, ledger, json=json)
         if output is not None and answer.status == "released":
             confirm_written(*save_answer(answer, open_ledger, output))
-    for note in (*answer.notes, *note_singled_out(query.plan)):
+    for note in (*answer.notes, *word_all(find_aimed(query.plan))):
         sys.stderr.write(f"For the controller: {note}\n")
     return 0 if answer.status == "released" else 1
 

@@ -10,10 +10,13 @@ from dosimeter.findings.deciding import Proposal, find_for_proposal
 from dosimeter.findings.filters import CAUTIONS, GIVEN, NEXT, STATES, pick
 from dosimeter.findings.finding import Finding, Weight
 from dosimeter.findings.looking import (
+    count_exposed,
     find_absolute,
     find_accuracy_notes,
+    find_aimed,
     find_at,
     find_empty_filters,
+    find_few,
     find_in_choice,
     find_notes,
     find_unmet,

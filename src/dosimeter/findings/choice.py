@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -54,6 +54,15 @@ class Choice(Private):
     def meeting(self) -> tuple[float, ...]:
         """Return the candidates that meet the preference, whether the account allows them or not."""
         return tuple(line.epsilon for line in self.candidates if line.satisfied)
+
+    @property
+    def undecided(self) -> bool:
+        """Return whether every candidate meets the preference, so that it finds no ε (F4)."""
+        return not self.decides and bool(self.meeting)
+
+    def find_granted(self, granted: Collection[float]) -> float | None:
+        """Return the largest candidate that meets the preference, of those that are granted; None if there is none."""
+        return max((epsilon for epsilon in self.meeting if epsilon in granted), default=None)
 
     @property
     def asked(self) -> str:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from dosimeter.findings import on_answer as answer
 from dosimeter.findings import on_people as people
 from dosimeter.findings.finding import Subject
-from dosimeter.findings.looking import Assessed, find_absolute, find_given
+from dosimeter.findings.looking import Assessed, find_absolute, find_aimed, find_few, find_given
 
 if TYPE_CHECKING:
     from dosimeter.findings.choice import Choice
@@ -32,14 +32,16 @@ MOST_ERRORS = 2
 class Proposal:
     """An ε that is to be approved, and all that bears on it.
 
-    ``choice``: the preference evaluated at every candidate. ``remaining``: the candidates that the account grants.
-    ``at``: this ε or, with the noisy test (``testing``), the one that it would find without noise. ``worst``: with the
-    test, the largest ε that it can find; otherwise this ε. ``epsilon_svt``: what the test costs. ``wanted``: the error
-    that the analyst would like; ``enough``: the smallest ε that gives it. ``looser``: the preference is looser than the
-    controller's own threshold; None if it is not. ``refusal``: why the account grants none of the candidates that meet
-    the preference; None if it grants one. ``smallest``: how many people the smallest group holds. ``rows``: how many
-    groups the answer has. ``share``: the relative error of a typical number at ``at``. ``meets_people``: whether ``at``
-    meets the preference's conditions on people alone. ``here``: what is worth saying of ``at`` whatever the preference.
+    ``choice``: the preference evaluated at every candidate; its ε is the largest that meets it and that the account
+    grants. ``remaining``: the candidates that the account grants. ``at``: this ε or, with the noisy test
+    (``testing``), the one that it would find without noise. ``worst``: with the test, the largest ε that it can
+    find; otherwise this ε. ``epsilon_svt``: what the test costs. ``wanted``: the error that the analyst would like;
+    ``enough``: the smallest ε that gives it. ``looser``: the preference is looser than the controller's own
+    threshold; None if it is not. ``refusal``: why the account grants none of the candidates that meet the
+    preference; None if it grants one. ``smallest``: how many people the smallest group holds. ``rows``: how many
+    groups the answer has. ``share``: the relative error of a typical number at ``at``. ``meets_people``: whether
+    ``at`` meets the preference's conditions on people alone. ``here``: what is worth saying of ``at`` whatever the
+    preference.
     ``accuracies``: how accurate the answer is, by ε.
     """
 
@@ -61,16 +63,6 @@ class Proposal:
     here: tuple[Finding, ...]
     accuracies: Mapping[float, AnswerAccuracy]
 
-    @property
-    def undecided(self) -> bool:
-        """Return whether every candidate meets the preference, so that it finds no ε (F4)."""
-        return not self.choice.decides and bool(self.choice.meeting)
-
-    @property
-    def found(self) -> float | None:
-        """Return the largest candidate that meets the preference and that the account grants."""
-        return max((epsilon for epsilon in self.remaining if epsilon in self.choice.meeting), default=None)
-
     def line(self, epsilon: float) -> Candidate:
         return next(line for line in self.choice.candidates if line.epsilon == epsilon)
 
@@ -78,31 +70,13 @@ class Proposal:
 def find_for_proposal(asked: Proposal, costs: Iterable[Finding]) -> tuple[Finding, ...]:
     """Return everything that is worth saying about this approval, the gravest first. ``costs``: what it costs."""
     return (
-        *_find_aimed(asked),
+        *find_aimed(asked.risk.plan, asked.risk.matched),
         *_find_fit(asked),
         *_find_worth(asked),
-        *_find_few(asked),
+        *find_few(asked.risk, asked.smallest),
         *find_given(asked.risk, asked.choice, asked.refusal),
         *costs,
     )
-
-
-def _find_aimed(asked: Proposal) -> Iterator[Finding]:
-    """Yield whether the query is about single persons, or about nobody."""
-    if asked.risk.plan.singled_out:
-        columns, clauses = zip(*asked.risk.plan.singled_out, strict=True)
-        yield people.SinglesOut(columns, clauses)
-    if asked.risk.matched == 0:
-        yield people.NobodyTouched()
-
-
-def _find_few(asked: Proposal) -> Iterator[Finding]:
-    """Yield whether the query, or a group, is about a few."""
-    touched = asked.risk.matched
-    if touched and touched < people.FEW:
-        yield people.FewTouched(touched)
-    elif touched != 0 and asked.smallest is not None and asked.smallest < people.FEW:
-        yield people.FewInGroup(asked.smallest)
 
 
 def _find_fit(asked: Proposal) -> Iterator[Finding]:
@@ -111,14 +85,14 @@ def _find_fit(asked: Proposal) -> Iterator[Finding]:
     limits = preference.about_rdr or bool(preference.measured & {"own_epsilon", "advantage"})
     if asked.testing:
         yield people.TestAtWorst(asked.worst, asked.worst + asked.epsilon_svt)
-    elif asked.undecided:
+    elif asked.choice.undecided:
         yield people.MetByAll()
     elif asked.at in asked.choice.meeting:
         yield people.MeetsPreference(asked.at) if limits else people.NoLimitOnRisk()
     elif _lacks_accuracy(asked):
-        yield people.FailsByAccuracy(asked.at, asked.found, asked.risk.plan.only_ranks)
+        yield people.FailsByAccuracy(asked.at, asked.choice.epsilon, asked.risk.plan.only_ranks)
     else:
-        yield people.FailsPreference(asked.at, asked.found)
+        yield people.FailsPreference(asked.at, asked.choice.epsilon)
     if asked.looser is not None:
         yield asked.looser
 
@@ -137,7 +111,7 @@ def _find_worth(asked: Proposal) -> Iterator[Finding]:
     gives = asked.wanted is not None and _gives(accuracy, asked.wanted)
     if asked.wanted is not None and not gives:
         granted, meets = asked.enough in asked.remaining, asked.enough in asked.choice.meeting
-        yield answer.NotAsExactAsAsked(asked.wanted, asked.enough, granted, meets, asked.found)
+        yield answer.NotAsExactAsAsked(asked.wanted, asked.enough, granted, meets, asked.choice.epsilon)
     if ranks is not None:
         yield ranks
     alone = not asked.risk.plan.groups and not asked.risk.plan.further
@@ -188,4 +162,4 @@ def _find_more(asked: Proposal) -> Finding:
     worth = (e for e in larger if not asked.accuracies[e].is_mostly_noise and find_any_value(asked, e) is None)
     better = next(worth, None)
     few = (asked.smallest is not None and asked.smallest < people.FEW) or asked.risk.matched < people.FEW
-    return answer.WorthMoreAt(better, better in asked.choice.meeting, asked.found, few)
+    return answer.WorthMoreAt(better, better in asked.choice.meeting, asked.choice.epsilon, few)

@@ -76,6 +76,26 @@ class Assessed(Protocol):
     def smallest_group(self) -> int | None: ...
 
 
+# ---------------------------------------------------------------- whom the query is about
+
+
+def find_aimed(plan: QueryPlan, matched: int | None = None) -> Iterator[Finding]:
+    """Yield whether the query is about single persons, or about nobody. ``matched``: of how many it is, if known."""
+    if plan.singled_out:
+        columns, clauses = zip(*plan.singled_out, strict=True)
+        yield people.SinglesOut(columns, clauses)
+    if matched == 0:
+        yield people.NobodyTouched()
+
+
+def find_few(risk: Assessed, smallest: int | None) -> Iterator[Finding]:
+    """Yield whether the query, or a group, is about a few. ``smallest``: how many people the smallest group holds."""
+    if 0 < risk.matched < people.FEW:
+        yield people.FewTouched(risk.matched)
+    elif risk.matched and smallest is not None and smallest < people.FEW:
+        yield people.FewInGroup(smallest)
+
+
 # ---------------------------------------------------------------- notes on the method
 
 
@@ -236,16 +256,20 @@ def find_untold(line: Candidate) -> Iterator[Finding]:
 
 
 def find_in_choice(risk: Assessed, choice: Choice, refusal: AccountRefuses | None = None) -> Iterator[Finding]:
-    """Yield which ε the preference gives, or why none, and what to know before it is taken.
+    """Yield which ε the preference gives, or why none, whom the query is about, and what to know before it is taken.
 
     If none meets the preference because one of its FILTERs matches nobody, ``find_notes`` says that, and nothing else.
     Otherwise the advice is about the ε that was found; if none was, about the largest candidate that meets the
     preference, or the largest of all. If the preference does not decide (F4), it is about the largest candidate at
     which nobody's membership advantage exceeds 0.25. ``refusal``: as in ``find_given``.
     """
-    if choice.empty_filters and choice.epsilon is None:
+    unmatched = bool(choice.empty_filters) and choice.epsilon is None
+    if not unmatched:
+        yield from find_given(risk, choice, refusal, choice.asked)
+    yield from find_aimed(risk.plan, risk.matched)
+    yield from find_few(risk, risk.smallest_group())
+    if unmatched:
         return
-    yield from find_given(risk, choice, refusal, choice.asked)
     ordered = sorted(choice.candidates, key=lambda line: line.epsilon)
     met = [line.epsilon for line in ordered if line.satisfied]
     at = choice.epsilon if choice.epsilon is not None else (met or [ordered[-1].epsilon])[-1]
@@ -271,7 +295,7 @@ def find_given(
     if choice.conflict:
         yield answer.Conflict(choice.conflict)
     if not choice.decides:
-        if met:
+        if choice.undecided:
             yield find_undecided(risk, lines)
         safe = find_safe(lines)
         moved = _find_absolute(risk, lines[0]).own_epsilon > 0.0
@@ -321,6 +345,8 @@ def _find_outcome(risk: Assessed, choice: Choice, refusal: AccountRefuses | None
 def find_unstated(risk: Assessed, lines: Sequence[Candidate]) -> Iterator[Finding]:
     """Yield what to know where no preference is stated: how exposed people are, and what the largest ε does."""
     ordered = order_candidates(lines)
+    yield from find_aimed(risk.plan, risk.matched)
+    yield from find_few(risk, risk.smallest_group())
     if is_alike(ordered):
         yield people.EquallyExposed(risk.smallest_group())
     else:

@@ -56,7 +56,7 @@ def find_objection(choice: Choice, charges: RequestCharges, epsilon: float | Non
     if epsilon is None:
         return find_unmet(choice, refusal) if refusal is not None or not choice.meeting else None
     if refusal is None and epsilon not in choice.meeting:
-        return FailsPreference(epsilon, max(charges.remaining(choice.meeting), default=None))
+        return FailsPreference(epsilon, choice.find_granted(charges.remaining(choice.meeting)))
     return refusal
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from dosimeter.errors import DataError, SourceUnreachable
+from dosimeter.findings import Finding, find_aimed, find_few, word_all
 from dosimeter.html import write_paragraphs, write_table
 from dosimeter.json_values import JsonObject, JsonValue
 from dosimeter.ledger import Algorithm, Entry, Incident, Ledger, RequestCharges
@@ -40,6 +41,7 @@ class DryRun:
     ``repeated``: the same request was answered before, and would be answered from the ledger at no charge. ``stopped``:
     the incident that has already stopped the dataset. ``found``: the ε, the cost, why a denial would be certain, and
     what the analyst would see. ``shown``: how many thresholded groups would be shown; None for declared groups (H1).
+    ``concerned``: what is worth saying of whom the query is about, if that was measured.
     """
 
     query: str
@@ -48,6 +50,7 @@ class DryRun:
     stopped: Incident | None
     found: Preview
     shown: ShownGroups | None = None
+    concerned: tuple[Finding, ...] = ()
 
     @property
     def reason(self) -> str | None:
@@ -91,7 +94,8 @@ class DryRun:
         told = [(name, value) for name, value in self.describe().items() if not isinstance(value, (Mapping, list))]
         told.append(("the analyst sees", ", ".join(f"{name}: {value}" for name, value in self.analyst_sees.items())))
         facts = [(name.replace("_", " "), value) for name, value in told if value is not None]
-        return write_paragraphs(["For the controller only: nothing is charged or released."]) + write_table((), facts)
+        head = ["For the controller only: nothing is charged or released.", *word_all(self.concerned)]
+        return write_paragraphs(head) + write_table((), facts)
 
 
 def preview_release(query: Question, order: ReleaseOrder, ledger: Ledger) -> DryRun:
@@ -112,13 +116,13 @@ def preview_release(query: Question, order: ReleaseOrder, ledger: Ledger) -> Dry
         earlier = ledger.find_answer(prepared.dataset, digest_request(prepared, source))
         prepared = prepared if earlier else recall_number(ledger, prepared, source)
     charges = find_charges(agreement.terms, prepared)
-    found, shown = (
-        (_preview_repeat(prepared, earlier, charges), None) if earlier else _preview_new(dataset, prepared, charges)
+    found, shown, concerned = (
+        (_preview_repeat(prepared, earlier, charges), None, ()) if earlier else _preview_new(dataset, prepared, charges)
     )
     stopped = ledger.stopped(prepared.dataset)
     if stopped is not None:
         found = replace(found, reason=found.reason or _explain_stop(stopped), cost=None, sees=STOPPED)
-    return DryRun(prepared.plan.sql, order.way.algorithm, earlier is not None, stopped, found, shown)
+    return DryRun(prepared.plan.sql, order.way.algorithm, earlier is not None, stopped, found, shown, concerned)
 
 
 def _explain_stop(incident: Incident) -> Problem:
@@ -139,18 +143,19 @@ def _preview_repeat(prepared: PreparedRelease, earlier: Entry, charges: RequestC
 
 def _preview_new(
     dataset: Measurable, prepared: PreparedRelease, charges: RequestCharges
-) -> tuple[Preview, ShownGroups | None]:
-    """Return what a request that was not answered before would do, and how many thresholded groups would be shown.
+) -> tuple[Preview, ShownGroups | None, tuple[Finding, ...]]:
+    """Return what a request that was not answered before would do, with the last two fields of the DryRun.
 
-    The second is None if groups are declared, if no ε is known beforehand, or if measuring fails.
+    No groups are shown if they are declared, if no ε is known beforehand, or if measuring fails.
     """
     try:
         risk = dataset.assess_plan(prepared.plan, prepared.look)
     except SourceUnreachable:
         raise
     except DataError as error:  # the release would stop the dataset without saying why
-        return Preview(reason=error.problem, epsilon=prepared.order.way.named_epsilon, sees=STOPPED), None
+        return Preview(reason=error.problem, epsilon=prepared.order.way.named_epsilon, sees=STOPPED), None, ()
     found = prepared.order.way.preview(prepared, risk, charges)
+    concerned = (*find_aimed(risk.plan, risk.matched), *find_few(risk, risk.smallest_group()))
     if prepared.plan.threshold is None or found.epsilon is None:
-        return found, None
-    return found, risk.foresee_groups((found.epsilon,))
+        return found, None, concerned
+    return found, risk.foresee_groups((found.epsilon,)), concerned

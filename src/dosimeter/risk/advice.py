@@ -9,7 +9,7 @@ from itertools import combinations
 from typing import TYPE_CHECKING
 
 from dosimeter.html import Private
-from dosimeter.risk.preference_names import SAFE_ADVANTAGE
+from dosimeter.risk.preference_names import SAFE_LIMIT
 
 if TYPE_CHECKING:
     from dosimeter.json_values import JsonObject
@@ -107,11 +107,10 @@ def find_safe(candidates: Iterable[Candidate]) -> float | None:
     If nobody moves the answer, the advantage of somebody who moves it by Δ is looked at instead. None if there is no
     such candidate.
     """
-    limit = SAFE_ADVANTAGE * (1.0 + 1e-12)
     found = [(line.epsilon, line.absolute.advantage) for line in candidates if line.absolute is not None]
     if not any(advantage for _, advantage in found):
         found = [(epsilon, math.tanh(0.5 * epsilon)) for epsilon, _ in found]
-    return max((epsilon for epsilon, advantage in found if advantage <= limit), default=None)
+    return max((epsilon for epsilon, advantage in found if advantage <= SAFE_LIMIT), default=None)
 
 
 def is_alike(candidates: Iterable[Candidate]) -> bool:

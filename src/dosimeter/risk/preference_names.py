@@ -55,6 +55,8 @@ class Preset:
 
 SAFE_ADVANTAGE = 0.25
 """The advantage up to which advice calls an ε safe if the preference does not decide: that of ``balanced``."""
+SAFE_LIMIT = SAFE_ADVANTAGE * (1.0 + 1e-12)
+"""The same for computed advantages, which rounding may have made a little larger."""
 
 PRESETS: Mapping[str, Preset] = {
     "cautious": Preset(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from dosimeter.findings import find_aimed, word_all
 from dosimeter.influence import show_cell
 from dosimeter.ledger import exact_decimal
 from dosimeter.planning import Group, Output, QueryPlan, read_where
@@ -40,19 +41,8 @@ class QueryInWords:
 def describe_question(prepared: PreparedRelease) -> QueryInWords:
     plan = prepared.plan
     noise = word_mechanism(plan, prepared.mechanism)
-    return QueryInWords(words=_put_in_words(plan), sql=plan.sql, mechanism=noise, alarm=_warn_of_singling_out(plan))
-
-
-def _warn_of_singling_out(plan: QueryPlan) -> str:
-    """Return a warning if the query is about single persons; otherwise ""."""
-    if not plan.singled_out:
-        return ""
-    names = join_names([name for name, _ in plan.singled_out])
-    clauses = join_names([clause for _, clause in plan.singled_out])
-    return (
-        f"This query singles people out by {names}: {clauses}. Whatever it answers is about one person, or very few, "
-        "and the analyst knows who they are."
-    )
+    alarm = " ".join(word_all(find_aimed(plan)))
+    return QueryInWords(words=_put_in_words(plan), sql=plan.sql, mechanism=noise, alarm=alarm)
 
 
 _NAMES = {

@@ -11,7 +11,7 @@ from functools import cached_property
 
 from dosimeter.findings import CAUTIONS, Finding, Summary, Verdict, pick, summarize, word_all
 from dosimeter.findings import on_people as people
-from dosimeter.risk import SAFE_ADVANTAGE, Preference, parse_preference
+from dosimeter.risk import SAFE_LIMIT, Preference, parse_preference
 from dosimeter.web.decision.approve import Approval
 from dosimeter.web.decision.budget import CostView, view_cost
 from dosimeter.web.decision.case import Case, needs_consent
@@ -112,7 +112,7 @@ class Confirmation:
             return UNSEEN_REASONS
         risk, answer, *_ = (line.verdict for line in self.summary.lines)
         guesses = [each.advantage for each in self.findings if isinstance(each, people.RightGuesses)]
-        cautious = all(advantage <= SAFE_ADVANTAGE * (1.0 + 1e-12) for advantage in guesses)
+        cautious = all(advantage <= SAFE_LIMIT for advantage in guesses)
         good = risk is Verdict.FOR and self.summary.verdict is not Verdict.AGAINST
         exact, rough, worth = APPROVE_REASONS
         fit = [exact] if good and answer is Verdict.FOR else []

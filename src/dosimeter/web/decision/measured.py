@@ -126,12 +126,6 @@ class MeasuredQuery:
     def bins(self, epsilon: float) -> tuple[Bin, ...]:
         return self.once(("bins", epsilon), lambda: bin_people(self.risk.rdr_of(self.drawn, epsilon)))
 
-    def most_exposed(self, epsilon: float) -> tuple[int, float]:
-        """Return how many people have the largest RDR, and that RDR at this ε as a multiple of the average."""
-        values, counts = self.risk.sensitivities.values, self.risk.sensitivities.counts
-        people = int(counts[values >= values[-1] * (1.0 - 1e-12)].sum())
-        return people, self.candidate(epsilon).rdr.relative[1]
-
     def shown_at(self, epsilon: float) -> ShownAt | None:
         """Return how many thresholded groups would be shown at this ε; None if the groups are declared."""
         lines = () if self.shown is None else self.shown.lines
@@ -195,7 +189,7 @@ def measure_query(dataset: Dataset, prepared: PreparedRelease, meter: JobMeter) 
         answers={line.epsilon: AnswerAccuracy.of(accuracies[line.epsilon], line.errors) for line in lines},
         fingerprint=_require_same(dataset, meter.digest),
         shown=shown,
-        smallest_group=None if shown is not None else risk.smallest_group(),
+        smallest_group=risk.smallest_group(),
     )
 
 

@@ -55,7 +55,7 @@ class Offer:
 
         Also None if the preference was not evaluated.
         """
-        return max((epsilon for epsilon in self.remaining if epsilon in self.meeting), default=None)
+        return None if self.choice is None else self.choice.find_granted(self.remaining)
 
     @property
     def largest(self) -> float:

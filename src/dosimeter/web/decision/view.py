@@ -17,6 +17,7 @@ from dosimeter.findings import (
     Choice,
     Finding,
     Summary,
+    count_exposed,
     find_accuracy_notes,
     pick,
     summarize,
@@ -126,7 +127,7 @@ class DecisionView:
     @property
     def undecided(self) -> bool:
         """Return whether every candidate meets the preference, so that it finds no ε (F4)."""
-        return is_undecided(self.choice)
+        return self.choice.undecided
 
     def __repr__(self) -> str:
         return "DecisionView(redacted)"
@@ -230,7 +231,7 @@ def find_start(offer: Offer, choice: Choice, enough: float | None, touched: int 
     """
     left = offer.remaining or offer.candidates
     found, why = offer.found, "the largest ε that meets the preference"
-    if is_undecided(choice):
+    if choice.undecided:
         found, why = find_safe(choice.candidates), f"the preference decides nothing, and here {_SAFE_GUESSES}"
         if touched == 0:
             why = f"nobody is in this query; if somebody were, {_SAFE_GUESSES}"
@@ -254,7 +255,7 @@ def round_down(wanted: float, candidates: Sequence[float]) -> float:
 def _list_marks(offer: Offer, choice: Choice) -> list[tuple[float, str]]:
     """Return the marks above the slider, as ε and words: the ε that was found, and the largest that is granted."""
     marks = []
-    found = None if is_undecided(choice) else max(offer.meeting, default=None)
+    found = None if choice.undecided else max(offer.meeting, default=None)
     if found is not None:
         marks.append((found, f"found {format_epsilon(found)}"))
     if offer.remaining and max(offer.remaining) < max(offer.candidates):
@@ -271,17 +272,12 @@ def _mark_rows(offer: Offer, choice: Choice, enough: float | None) -> dict[float
     None if there is none.
     """
     marks: dict[float, tuple[str, ...]] = {}
-    found = None if is_undecided(choice) else max(offer.meeting, default=None)
-    safe = find_safe(choice.candidates) if is_undecided(choice) else None
+    found = None if choice.undecided else max(offer.meeting, default=None)
+    safe = find_safe(choice.candidates) if choice.undecided else None
     for epsilon, mark in ((found, FOUND), (safe, CAUTIOUS), (enough, ENOUGH)):
         if epsilon is not None:
             marks[epsilon] = (*marks.get(epsilon, ()), mark)
     return marks
-
-
-def is_undecided(choice: Choice) -> bool:
-    """Return whether every candidate meets the preference, so that it finds no ε (F4)."""
-    return not choice.decides and any(line.satisfied for line in choice.candidates)
 
 
 def write_valuetext(epsilon: float, offer: Offer, choice: Choice, errors: str) -> str:
@@ -290,7 +286,7 @@ def write_valuetext(epsilon: float, offer: Offer, choice: Choice, errors: str) -
     An ε that the account does not grant is called "not available".
     """
     words = "meets the preference" if epsilon in offer.meeting else "does not meet the preference"
-    if is_undecided(choice):
+    if choice.undecided:
         words = "meets the preference, as every ε does"
     left = "" if epsilon in offer.remaining else "; not available"
     return f"ε = {format_epsilon(epsilon)}, {words}, 95 % error {errors}{left}"
@@ -303,7 +299,7 @@ def write_tail(measured: MeasuredQuery, epsilon: float, equal: bool) -> str:
     """
     if equal:
         return "Everybody is equally exposed."
-    exposed, times = measured.most_exposed(epsilon)
     spread = measured.candidate(epsilon).rdr
+    exposed, times = count_exposed(measured.risk.sensitivities), spread.relative[1]
     decimals = count_decimals(spread.relative[0], times) if spread.mean > 0.0 else 2
     return f"The most exposed: {format_people(exposed)} at {format_multiple(times, decimals)} × the average."
