@@ -32,6 +32,7 @@ SHARED = {
     "printing",
     "progress",
     "stopping",
+    "writing",
 }
 SCHEMA = Schema(
     "t",
