@@ -6,7 +6,7 @@ import inspect
 import pkgutil
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields
 from decimal import Decimal
 from pathlib import Path
 
@@ -19,8 +19,8 @@ from dosimeter.findings.sentences import SENTENCES
 from dosimeter.ledger.accounting import POLICIES, Policy
 from dosimeter.measures import SingleMeasure
 from dosimeter.measures.measure import Dependence
-from dosimeter.options import LookOptions
-from dosimeter.planning import plan_query, planner
+from dosimeter.options import LookOptions, read_look
+from dosimeter.planning import PlanOptions, plan_options, plan_query, planner
 from dosimeter.release import Fixed, ReleaseOrder, prepare_release
 from dosimeter.release.account_terms import write_request
 from dosimeter.release.order import RECORDED as ON_RECORD
@@ -117,6 +117,17 @@ def test_every_field_of_an_order_goes_on_record_or_has_its_place_elsewhere() -> 
     assert recorded == {"reference": "r", "approved_by": "Carol", "clamp": True, "ward": "eyes"}
     assert names == ELSEWHERE | (set(recorded) - {"ward"})
     assert ReleaseOrder(Fixed(1.0)).record() == {"clamp": False}
+
+
+def test_every_option_of_a_plan_is_read_off_the_look() -> None:
+    plans = [
+        PlanOptions(groups="thresholded", group_delta=1e-6, quantiles="noise"),
+        PlanOptions(groups="observed", min_rows=3, sensitivity=2.0),
+    ]
+    for plan in plans:
+        assert plan_options(read_look(**asdict(plan))) == plan
+    changed = [name for plan in plans for name, value in asdict(plan).items() if value != getattr(PlanOptions(), name)]
+    assert set(changed) == {each.name for each in fields(PlanOptions)}
 
 
 @pytest.mark.parametrize(
