@@ -94,6 +94,13 @@ def test_every_module_of_the_command_line_is_a_command_or_shared() -> None:
     assert {place.partition(":")[0] for place in COMMANDS.values()} == modules - SHARED
 
 
+def test_the_help_of_an_option_is_written_once() -> None:
+    texts = [path.read_text() for path in Path(dosimeter.cli.__file__).parent.glob("*.py")]
+    helps = [found for text in texts for found in re.findall(r'help"?[=:]\s*"([^"]+)"', text)]
+    assert len(helps) > 40
+    assert {found for found in helps if helps.count(found) > 1} == set()
+
+
 # Fields of an order that the ledger has a place for already, or that only say how this one call goes on.
 ELSEWHERE = {"way", "terms", "analyst", "purpose", "again", "continued", "other_people"}
 
