@@ -311,10 +311,6 @@ class Dataset:
             odd_cells=odd_cells,
         )
 
-    def with_public_tables(self, plan: QueryPlan) -> QueryPlan:
-        """Return the plan with the present rows of the public tables that are joined to its released numbers (Q4)."""
-        return read_public_tables(plan, self.tables)
-
     # ------------------------------------------------------------ releasing
 
     def release(self, sql: str, *, ledger: Ledger, **options: Any) -> Answer:
