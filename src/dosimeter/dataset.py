@@ -420,7 +420,7 @@ class Dataset:
         ``dosimeter schema --check`` makes.
         """
         doubtful = self.engine.doubtful_columns().intersection(list_columns(plan))
-        return self.engine.odd_cells(sorted(doubtful)) if doubtful else None
+        return self.engine.count_odd_cells(sorted(doubtful)) if doubtful else None
 
     def _warn_of_data(self, odd_cells: Mapping[str, int]) -> Iterator[str]:
         """Yield a sentence on each known difference between the data and the schema.
