@@ -284,6 +284,7 @@ class Dataset:
         return Query(self, sql, read_look(**options)).risk()
 
     def assess_plan(self, plan: QueryPlan, look: LookOptions) -> Risk:
+        """Return the Risk of a plan: its public tables, its noise as ``look`` has it, and whom it moves how far."""
         plan = read_public_tables(plan, self.tables)
         epsilons = parse_candidates(look.candidates)
         n = self.n
