@@ -284,6 +284,7 @@ class Dataset:
         return Query(self, sql, read_look(**options)).risk()
 
     def assess_plan(self, plan: QueryPlan, look: LookOptions) -> Risk:
+        """Return the Risk of a plan: its public tables, its noise as ``look`` has it, and whom it moves how far."""
         plan = read_public_tables(plan, self.tables)
         epsilons = parse_candidates(look.candidates)
         n = self.n
@@ -310,10 +311,6 @@ class Dataset:
             tables=self.tables,
             odd_cells=odd_cells,
         )
-
-    def with_public_tables(self, plan: QueryPlan) -> QueryPlan:
-        """Return the plan with the present rows of the public tables that are joined to its released numbers (Q4)."""
-        return read_public_tables(plan, self.tables)
 
     # ------------------------------------------------------------ releasing
 
@@ -424,7 +421,7 @@ class Dataset:
         ``dosimeter schema --check`` makes.
         """
         doubtful = self.engine.doubtful_columns().intersection(list_columns(plan))
-        return self.engine.odd_cells(sorted(doubtful)) if doubtful else None
+        return self.engine.count_odd_cells(sorted(doubtful)) if doubtful else None
 
     def _warn_of_data(self, odd_cells: Mapping[str, int]) -> Iterator[str]:
         """Yield a sentence on each known difference between the data and the schema.

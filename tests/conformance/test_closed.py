@@ -89,4 +89,4 @@ def test_closing_closes_what_lies_behind(tmp_path: Path) -> None:
     behind = open_duckdb(str(tmp_path / "people.csv"))
     ClosableEngine(behind).close()
     with pytest.raises(DataError):
-        behind.odd_cells(["id"])
+        behind.count_odd_cells(["id"])

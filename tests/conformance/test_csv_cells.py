@@ -128,7 +128,7 @@ def test_cells_are_values_or_odd(
     """Each odd one is NULL, and is counted."""
     with contextlib.closing(open_row(open_engine, tmp_path, kind, list(cells), **written)) as engine:
         row = engine.fetch(exp.select("*").from_(engine.relation())).to_pylist()[0]
-        counted = engine.odd_cells(list(row))
+        counted = engine.count_odd_cells(list(row))
     assert dict(zip(cells, row.values(), strict=True)) == cells
     assert [counted[name] for name in row] == [value is None for value in cells.values()]
 
@@ -156,7 +156,7 @@ def test_flags_written_as_text_in_a_typed_source(engine: str, request: pytest.Fi
         opened.impose(read_schema({"table": "flags", "columns": columns}))
         rows = opened.fetch(exp.select("flag").from_(opened.relation()).order_by("at")).column(0).to_pylist()
         assert dict(zip(expected, rows, strict=True)) == expected
-        assert opened.odd_cells(["flag"]) == {"flag": len(ODD["boolean"])}
+        assert opened.count_odd_cells(["flag"]) == {"flag": len(ODD["boolean"])}
 
 
 DRAFTED: list[tuple[dict[str, Any], dict[tuple[str, str], str]]] = [

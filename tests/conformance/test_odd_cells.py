@@ -110,7 +110,7 @@ def test_sources_hold_the_odd_cells(worlds: Worlds, source: str) -> None:
         odd = [cell for cell in cells if cell is not None and column.clean(cell) is None]
         expected[column.name] = sum(source != "pandas" or cell == cell for cell in odd)
         assert odd or column.name == "at_ns"
-    assert dataset.engine.odd_cells(list(expected)) == expected
+    assert dataset.engine.count_odd_cells(list(expected)) == expected
 
 
 def test_neighbours_differ_in_one_individual() -> None:

@@ -31,7 +31,7 @@ from dosimeter.engines.engine import FewRows
 from dosimeter.ledger import Ledger, Record
 from dosimeter.ledger.store import Transaction
 from dosimeter.release import run as releasing
-from dosimeter.risk.choose import paper_candidates
+from dosimeter.risk.largest_epsilon import paper_candidates
 
 EPSILON = 0.125
 BUSY_TIMEOUT = 600.0  # far more than 32 processes need on a slow machine

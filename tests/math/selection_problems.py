@@ -13,7 +13,7 @@ from dosimeter.mechanisms import ClassicGaussian, Gaussian, Laplace
 from dosimeter.mechanisms.mechanism import Mechanism
 from dosimeter.options import Selection
 from dosimeter.release.selection import SelectionProblem
-from dosimeter.risk.choose import paper_candidates
+from dosimeter.risk.largest_epsilon import paper_candidates
 
 LAPLACE = Laplace()
 ZCDP = Gaussian(1e-6)

@@ -21,14 +21,14 @@ from dosimeter.measures.counts import CountRows
 from dosimeter.measures.sums import Sum
 from dosimeter.mechanisms import ClassicGaussian, Gaussian
 from dosimeter.risk.absolute import own_epsilon
-from dosimeter.risk.choose import (
+from dosimeter.risk.exposure import Candidate
+from dosimeter.risk.largest_epsilon import (
     ExactLimit,
     JudgedCandidates,
     exact_limit,
     find_largest,
     parse_candidates,
 )
-from dosimeter.risk.exposure import Candidate
 from dosimeter.risk.preference import Verdict, parse_preference
 from dosimeter.risk.rdr import summarise_rdr
 from tests.math.influence_tables import LAPLACE, make_sensitivities, rdr

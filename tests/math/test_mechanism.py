@@ -17,7 +17,7 @@ from dosimeter.mechanisms import ClassicGaussian, Gaussian, Laplace, Mechanism
 from dosimeter.mechanisms.table import PURE, WITH_DELTA, make_with_delta
 from dosimeter.mechanisms.zcdp import default_delta, zcdp_epsilon, zcdp_rho
 from dosimeter.release.noise import DRAWN, calibrate
-from dosimeter.risk.choose import paper_candidates
+from dosimeter.risk.largest_epsilon import paper_candidates
 
 LAPLACE = Laplace()
 EPSILONS = (0.001, 0.009, 0.1, 0.3, 1.0, 3.0, 10.0, 50.0)

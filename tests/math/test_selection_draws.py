@@ -18,7 +18,7 @@ from dosimeter.options import Selection
 from dosimeter.release import selection
 from dosimeter.release.noise import certified_epsilon
 from dosimeter.release.selection import prepare_test, select_epsilon, split_budget, svt_sensitivity
-from dosimeter.risk.choose import paper_candidates
+from dosimeter.risk.largest_epsilon import paper_candidates
 from tests.math.selection_problems import LAPLACE, METHODS, ZCDP, make_problem
 
 

@@ -28,7 +28,7 @@ from dosimeter.release.selection import (
     violation_probability,
     violation_share,
 )
-from dosimeter.risk.choose import paper_candidates
+from dosimeter.risk.largest_epsilon import paper_candidates
 from tests.math.selection_problems import (
     LAPLACE,
     METHODS,

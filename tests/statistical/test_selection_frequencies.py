@@ -29,7 +29,7 @@ from dosimeter.release.selection import (
     violation_probability,
     violation_share,
 )
-from dosimeter.risk.choose import paper_candidates
+from dosimeter.risk.largest_epsilon import paper_candidates
 from tests.statistical.conftest import PEOPLE
 from tests.statistical.fits import fit_pooled
 

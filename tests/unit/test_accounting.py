@@ -19,7 +19,7 @@ from dosimeter.ledger.accounting import (
 )
 from dosimeter.ledger.decimals import Number, exact_decimal, write_decimal
 from dosimeter.ledger.readings import Charge, Reading, SumReading
-from dosimeter.risk.choose import paper_candidates
+from dosimeter.risk.largest_epsilon import paper_candidates
 
 CANDIDATES = paper_candidates()
 PAPER = Policy.parse("paper")

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from dosimeter import Dataset, Ledger
 from dosimeter.ledger import Account, Entry
-from dosimeter.risk.choose import paper_candidates
+from dosimeter.risk.largest_epsilon import paper_candidates
 from tests.schemas import category, declare, whole
 
 PEOPLE = 6

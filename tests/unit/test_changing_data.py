@@ -68,7 +68,7 @@ def test_an_odd_cell_counts_as_missing(tmp_path: Path, ledger: Ledger) -> None:
         write(path, [*FIFTY, (50, 50, "inf"), (51, 51, "many")])
         assert count(release(dataset, ledger, continued=True)) == 52
         assert count(release(dataset, ledger, "SELECT COUNT(cost) AS count FROM visits")) == 50
-        assert dataset.engine.odd_cells(["pid", "cost"]) == {"pid": 0, "cost": 2}
+        assert dataset.engine.count_odd_cells(["pid", "cost"]) == {"pid": 0, "cost": 2}
 
 
 def test_a_joined_table_is_read_again(tmp_path: Path, ledger: Ledger) -> None:

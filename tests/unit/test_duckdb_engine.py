@@ -307,7 +307,7 @@ def test_what_is_no_whole_number_of_64_bits_is_null(column: pa.Array) -> None:
     engine = open_duckdb(pa.table({"age": column}))
     engine.impose(only("age", ColumnType.INTEGER))
     assert engine.fetch(exp.select("*").from_(engine.relation())).column("age").to_pylist() == [7, None, None]
-    assert engine.odd_cells(["age"]) == {"age": 2 - column.null_count}
+    assert engine.count_odd_cells(["age"]) == {"age": 2 - column.null_count}
 
 
 def test_overflow_in_an_expression_of_the_engine_quotes_no_cell() -> None:

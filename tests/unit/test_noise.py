@@ -26,7 +26,7 @@ from dosimeter.planning import PlanOptions, plan_query
 from dosimeter.planning.query_plan import QueryPlan
 from dosimeter.release.noise import Calibrated, add_noise, calibrate, certified_epsilon, draw_discrete_laplace
 from dosimeter.release.noisy_vector import _rounding, calibrate_plan
-from dosimeter.risk.choose import paper_candidates
+from dosimeter.risk.largest_epsilon import paper_candidates
 from dosimeter.schema.toml import read_schema
 from tests.unit.release_stays import SCHEMA, schema_of
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dosimeter.risk.choose import paper_candidates
+from dosimeter.risk.largest_epsilon import paper_candidates
 from dosimeter.show.axes import even_axis, ratio_axis
 from dosimeter.show.written_numbers import (
     format_epsilon,

@@ -22,8 +22,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dosimeter.errors import OptionError
-from dosimeter.risk.choose import paper_candidates
 from dosimeter.risk.exposure import Candidate, RDRs, Spread
+from dosimeter.risk.largest_epsilon import paper_candidates
 from dosimeter.show.axes import even_axis
 from dosimeter.show.charts.chart import Bar, Chart, Label, Line, Look, Mark, Point, Rule
 from dosimeter.show.charts.histogram import Bin, bin_people, bins_chart, histogram_chart, write_bins

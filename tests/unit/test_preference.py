@@ -16,8 +16,8 @@ from sqlglot import exp
 
 from dosimeter.arrays import FloatArray, IntArray
 from dosimeter.errors import PreferenceError
-from dosimeter.risk.choose import paper_candidates
 from dosimeter.risk.exposure import RDRs
+from dosimeter.risk.largest_epsilon import paper_candidates
 from dosimeter.risk.preference import parse_preference
 
 

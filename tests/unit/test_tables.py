@@ -6,6 +6,7 @@ import inspect
 import pkgutil
 import re
 from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field, fields
 from decimal import Decimal
 from pathlib import Path
 
@@ -20,11 +21,17 @@ from dosimeter.findings.verdict import _LINES, _REMINDERS
 from dosimeter.ledger.accounting import POLICIES, Policy
 from dosimeter.measures import SingleMeasure
 from dosimeter.measures.measure import Dependence
-from dosimeter.planning import plan_query, planner
+from dosimeter.options import LookOptions, read_look
+from dosimeter.planning import PlanOptions, plan_options, plan_query, planner
+from dosimeter.release import Fixed, ReleaseOrder, prepare_release
+from dosimeter.release.account_terms import write_request
+from dosimeter.release.order import RECORDED as ON_RECORD
 from dosimeter.release.selection import _REFUSALS
+from dosimeter.schema import load_schema
 from dosimeter.schema.facts import Column, ColumnType, Schema
 from tests.measure_classes import list_measures
 
+CLINIC = Path(dosimeter.__file__).parent / "data" / "clinic.toml"
 SHARED = {
     "app",
     "explained",
@@ -94,6 +101,49 @@ def test_every_choice_is_made_by_one_function() -> None:
 def test_every_module_of_the_command_line_is_a_command_or_shared() -> None:
     modules = {each.name for each in pkgutil.iter_modules(dosimeter.cli.__path__)}
     assert {place.partition(":")[0] for place in COMMANDS.values()} == modules - SHARED
+
+
+def test_the_help_of_an_option_is_written_once() -> None:
+    texts = [path.read_text() for path in Path(dosimeter.cli.__file__).parent.glob("*.py")]
+    helps = [found for text in texts for found in re.findall(r'help"?[=:]\s*"([^"]+)"', text)]
+    assert len(helps) > 40
+    assert {found for found in helps if helps.count(found) > 1} == set()
+
+
+# Fields of an order that the ledger has a place for already, or that only say how this one call goes on.
+ELSEWHERE = {"way", "terms", "analyst", "purpose", "again", "continued", "other_people"}
+
+
+@dataclass(frozen=True, slots=True)
+class LongerOrder(ReleaseOrder):
+    """An order with two new fields, of which one goes on record."""
+
+    ward: str | None = field(default=None, metadata=ON_RECORD)
+    hurried: bool = False
+
+
+def test_every_field_of_an_order_goes_on_record_or_has_its_place_elsewhere() -> None:
+    names = {each.name for each in fields(ReleaseOrder)}
+    everything = LongerOrder(Fixed(1.0), reference="r", approved_by="Carol", clamp=True, ward="eyes", hurried=True)
+    prepared = prepare_release(load_schema(CLINIC), "SELECT COUNT(*) FROM clinic", LookOptions(), everything)
+    looked = {"indicator", "candidates", "min_rows"}
+    settings = dict(write_request(prepared, "0" * 64).settings)
+    assert looked <= set(settings)
+    recorded = {name: value for name, value in settings.items() if name not in looked}
+    assert recorded == {"reference": "r", "approved_by": "Carol", "clamp": True, "ward": "eyes"}
+    assert names == ELSEWHERE | (set(recorded) - {"ward"})
+    assert ReleaseOrder(Fixed(1.0)).record() == {"clamp": False}
+
+
+def test_every_option_of_a_plan_is_read_off_the_look() -> None:
+    plans = [
+        PlanOptions(groups="thresholded", group_delta=1e-6, quantiles="noise"),
+        PlanOptions(groups="observed", min_rows=3, sensitivity=2.0),
+    ]
+    for plan in plans:
+        assert plan_options(read_look(**asdict(plan))) == plan
+    changed = [name for plan in plans for name, value in asdict(plan).items() if value != getattr(PlanOptions(), name)]
+    assert set(changed) == {each.name for each in fields(PlanOptions)}
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,8 @@ import pytest
 from rich.cells import cell_len
 from rich.console import Console, RenderableType
 
-from dosimeter.risk.choose import paper_candidates
 from dosimeter.risk.exposure import Candidate, ExposedPerson, GroupRisk, Spread
+from dosimeter.risk.largest_epsilon import paper_candidates
 from dosimeter.show.terminal.tables import (
     candidate_table,
     groups_table,

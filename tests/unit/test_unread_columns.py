@@ -101,7 +101,7 @@ def test_odd_moments_in_nanoseconds_are_null(tmp_path: Path) -> None:
     path = save(tmp_path, {"at": column})
     facts = {**FACTS, "columns": {**FACTS["columns"], "at": plain("timestamp")}}
     with Dataset.open(path, schema=facts) as dataset:
-        assert dataset.engine.odd_cells(["at"]) == {"at": 2}
+        assert dataset.engine.count_odd_cells(["at"]) == {"at": 2}
         assert dataset.risk("SELECT COUNT(at) FROM k WHERE at < '2000-01-01'").measured().values == ((1,),)
 
 

@@ -11,12 +11,14 @@ import pytest
 from dosimeter.errors import DataError
 from dosimeter.ledger import Ledger
 from dosimeter.release import run as releasing
+from dosimeter.web.store import find_query
 from tests.known import known
 from tests.web.browsing import OpenPage, expect, find_barriers
 from tests.web.test_web_trail import count_actions, read_trail
 from tests.web.web_site import COUNT, Guest, Site, StartSite, copy_clinic, read_text
 
 SENTENCE = "Answers from this dataset are stopped until a controller has looked at it."
+REFUSED = "This dataset is stopped: a release from it failed. Clear the incident first."
 SMOKERS = "SELECT COUNT(*) FROM clinic WHERE smoker"
 
 
@@ -54,6 +56,8 @@ def test_a_failed_release_stops_the_dataset_for_everybody(
     assert not any("stopped" in text for text in before.values())
     fail_once(monkeypatch, site, after_the_charge=after_the_charge)
     carol.approve(failing)
+    stored = known(find_query(site.state.database, failing))
+    assert (stored.note == REFUSED) is not after_the_charge  # after it, the note says that the charge counts
 
     for pages in (list_analyst_pages(anna, failing, waiting), list_analyst_pages(bob, others)):
         for path, text in pages.items():
@@ -68,7 +72,9 @@ def test_a_failed_release_stops_the_dataset_for_everybody(
         assert api.post("/queries", json={"dataset": "clinic", "sql": COUNT, "purpose": "x"}).status_code == 201
 
     for query_id in (failing, waiting, others):  # releases are refused, and the queries stay waiting
-        assert carol.approve(query_id).status_code == 409
+        refused = carol.approve(query_id)
+        assert refused.status_code == 409
+        assert REFUSED in read_text(refused.text)
         assert carol.get(f"/decide/{query_id}/confirm", params={"epsilon": "0.05"}).status_code == 409
     assert read_text(carol.get("/queue").text).count("SELECT COUNT(*)") == 4
     assert sum(entry.charge > 0 for entry in site.entries()) == int(after_the_charge)
@@ -117,7 +123,8 @@ def test_an_earlier_answer_is_not_handed_out_while_it_is_stopped(site: Site, ann
     first, second = anna.ask(), anna.ask()
     carol.approve(first)
     stop(site)
-    assert carol.act(f"/decide/{second}/repeat", reason="asked before").status_code == 409
+    refused = carol.act(f"/decide/{second}/repeat", reason="asked before")
+    assert (refused.status_code, REFUSED in read_text(refused.text)) == (409, True)
     assert "Wilson" in anna.get("/answers").text  # what is out stays out
     carol.act("/incidents/clinic/clear", reason="looked into")
     assert carol.act(f"/decide/{second}/repeat", reason="asked before").status_code == 200

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from dosimeter.mechanisms import Gaussian
-from dosimeter.risk.choose import paper_candidates
+from dosimeter.risk.largest_epsilon import paper_candidates
 from dosimeter_paper.reproduction import demonstrations as d
 from dosimeter_paper.reproduction.attacks import _chance_beyond, _clopper_pearson, attack_count, attack_sum
 from dosimeter_paper.reproduction.differences import DIFFERENCES, Difference

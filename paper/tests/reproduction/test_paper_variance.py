@@ -11,7 +11,7 @@ import pytest
 from scipy.stats import chi2
 
 from dosimeter.release.selection import SelectionProblem, outcome_distribution, violation_share
-from dosimeter.risk.choose import paper_candidates
+from dosimeter.risk.largest_epsilon import paper_candidates
 from dosimeter_paper.reproduction.queries import AVERAGE, MECHANISMS, QUERIES, VARIANCES, Adult, MechanismName
 from dosimeter_paper.reproduction.variance import (
     Normaliser,

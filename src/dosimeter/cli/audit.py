@@ -22,12 +22,11 @@ def audit() -> None:
     """The web application's audit log: who saw and did what."""
 
 
-CONFIG = click.option("--config", metavar="FILE", type=o.PATH, help="The server's configuration, dosimeter.toml.")
 TARGET = click.option("--database", metavar="L", help="Instead: the database itself, a file or a postgresql:// URL.")
 
 
 @audit.command("verify")
-@CONFIG
+@o.CONFIG
 @TARGET
 @click.option(
     "--head",
@@ -48,7 +47,7 @@ def verify(config: Path | None, database: str | None, head: str | None, json: bo
 
 
 @audit.command("export")
-@CONFIG
+@o.CONFIG
 @TARGET
 @click.option("-o", "--output", metavar="FILE", type=o.PATH, help="Write to a file instead of the screen.")
 def export(config: Path | None, database: str | None, output: Path | None) -> int:

@@ -13,7 +13,7 @@ from dosimeter.options import LookOptions
 
 @click.command("explain")
 @o.SQL
-@click.option("--schema", required=True, metavar="FILE", type=o.PATH, help="The table's public facts (TOML).")
+@o.NEEDED_SCHEMA
 @o.takes(look=o.OptionGroup(LookOptions, (LookOptions,), only=("groups", "min_rows", "group_delta")))
 @o.JSON
 def explain(sql: str, schema: Path, look: LookOptions, json: bool) -> int:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @click.command("ledger")
-@click.argument("target", metavar="L", help="The ledger: a file, or a postgresql:// URL.")
+@click.argument("target", metavar="L", help=o.LEDGER_HELP)
 @click.argument(
     "action",
     default="show",

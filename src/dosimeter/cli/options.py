@@ -36,7 +36,14 @@ DATA = click.argument(
     help="A .csv, .csv.gz or .parquet path or glob, a DuckDB file, postgresql://…, or spark:TABLE.",
 )
 SQL = click.argument("sql", metavar="SQL", help="The analyst's query: text, @query.sql, or - for standard input.")
-SCHEMA_FILE = click.option("--schema", metavar="FILE", type=PATH, help="The table's public facts (TOML).")
+_SCHEMA: Mapping[str, Any] = {"metavar": "FILE", "type": PATH, "help": "The table's public facts (TOML)."}
+SCHEMA_FILE = click.option("--schema", **_SCHEMA)
+NEEDED_SCHEMA = click.option("--schema", required=True, **_SCHEMA)
+_CONFIG: Mapping[str, Any] = {"metavar": "FILE", "type": PATH, "help": "The server's configuration, dosimeter.toml."}
+CONFIG = click.option("--config", **_CONFIG)
+NEEDED_CONFIG = click.option("--config", required=True, **_CONFIG)
+LEDGER_HELP = "The ledger: a file, or a postgresql:// URL."
+NEEDED_LEDGER = click.option("--ledger", required=True, metavar="L", help=LEDGER_HELP)
 PLOT = click.option("--plot", metavar="FILE", type=PATH, help="Save the picture: .svg, .png or .html.")
 ALL = click.option("--all", "show_all", is_flag=True, help="Show every candidate, not a selection.")
 JSON = click.option("--json", is_flag=True, help="One JSON document on standard output.")

@@ -13,7 +13,7 @@ from dosimeter.errors import OptionError
 
 @click.command("record")
 @click.argument("entry", metavar="ENTRY", help="The entry's id, or its beginning; dosimeter ledger L lists them.")
-@click.option("--ledger", required=True, metavar="L", help="The ledger: a file, or a postgresql:// URL.")
+@o.NEEDED_LEDGER
 @click.option("-o", "--output", required=True, metavar="FILE", type=o.PATH, help="The page: .html.")
 @click.option("--controller", is_flag=True, help="Add what only the controller may see: charge, reading, a hidden ε.")
 def record(entry: str, ledger: str, output: Path, controller: bool) -> int:

@@ -20,13 +20,11 @@ from dosimeter.problems import Surface
 if TYPE_CHECKING:
     from dosimeter.release import Answer, DryRun
 
-LEDGER_TARGET = click.option("--ledger", required=True, metavar="L", help="The ledger: a file, or a postgresql:// URL.")
-
 
 @click.command("release")
 @o.DATA
 @o.SQL
-@LEDGER_TARGET
+@o.NEEDED_LEDGER
 @o.takes(options=o.RELEASE)
 @click.option("--dry-run", is_flag=True, help="Controller only: what would happen. Charges and releases nothing.")
 @o.SCHEMA_FILE

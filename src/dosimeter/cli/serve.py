@@ -15,7 +15,7 @@ from dosimeter.errors import OptionError
 
 
 @click.command("serve")
-@click.option("--config", metavar="FILE", type=o.PATH, help="The server's configuration, dosimeter.toml.")
+@o.CONFIG
 @click.option("--demo", is_flag=True, help="Bundled data, two sign-ins, waiting queries; all of it temporary.")
 @click.option("--host", help="Listen here instead of what the file says.")
 @click.option("--port", type=int, help="Listen on this port; 0 takes a free one.")

@@ -18,9 +18,6 @@ if TYPE_CHECKING:
     from dosimeter.web.store import Database
 
 
-CONFIG = click.option(
-    "--config", required=True, metavar="FILE", type=o.PATH, help="The server's configuration, dosimeter.toml."
-)
 USER_NAME = click.argument("name", metavar="NAME", help="The name they sign in with.")
 ROLE = click.option("--role", required=True, help="analyst or controller.")
 
@@ -46,7 +43,7 @@ def _open(config: Path) -> Iterator[Database]:
 
 @users.command("add")
 @USER_NAME
-@CONFIG
+@o.NEEDED_CONFIG
 @ROLE
 @o.JSON
 def add(name: str, config: Path, role: str, json: bool) -> int:
@@ -61,7 +58,7 @@ def add(name: str, config: Path, role: str, json: bool) -> int:
 
 @users.command("reset")
 @USER_NAME
-@CONFIG
+@o.NEEDED_CONFIG
 @o.JSON
 def reset(name: str, config: Path, json: bool) -> int:
     """Give a user a new password and end all their sessions and tokens. A disabled user is enabled again."""
@@ -75,7 +72,7 @@ def reset(name: str, config: Path, json: bool) -> int:
 
 @users.command("disable")
 @USER_NAME
-@CONFIG
+@o.NEEDED_CONFIG
 def disable(name: str, config: Path) -> int:
     """Disable a user: no more sign-ins; all their sessions and tokens end at once.
 
@@ -90,7 +87,7 @@ def disable(name: str, config: Path) -> int:
 
 
 @users.command("list")
-@CONFIG
+@o.NEEDED_CONFIG
 @o.JSON
 def list_all(config: Path, json: bool) -> int:
     """List all users with their roles, and say who is disabled."""

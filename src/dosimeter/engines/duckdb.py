@@ -274,12 +274,12 @@ class DuckDBEngine(Engine):
         found = {name for name, (source, kind) in self._reading.items() if not is_read_as(self._native[source], kind)}
         return frozenset(found)
 
-    def odd_cells(self, names: Collection[str], table: JoinTable | None = None) -> Mapping[str, int]:
+    def count_odd_cells(self, names: Collection[str], table: JoinTable | None = None) -> Mapping[str, int]:
         """Return how many cells of each column are not NULL in the source but count as NULL (N4)."""
         if table is not None:
             with contextlib.closing(self._open_joined(table)) as other:
                 other.impose(Schema(table=table.name, columns=table.columns))
-                return other.odd_cells(names)
+                return other.count_odd_cells(names)
         counts = ", ".join(
             f"COUNT({quote_identifier(self._reading[name][0])}) - "
             f"COUNT({self._value_of(name, typed=self._typed).sql(dialect='duckdb')})"

@@ -129,7 +129,10 @@ def read_catalogue(connection: duckdb.DuckDBPyConnection, database: str) -> Cata
 
 
 def identify_stored(connection: duckdb.DuckDBPyConnection, database: str, table: str) -> frozenset[str]:
-    """Return the identities of a stored table of an attached database or, for a view, of the tables that it reads."""
+    """Return the identities of a stored table. If it is a view: those of all tables that it reads.
+
+    ``database``: the attached database that holds it. ``table``: its name, with or without its schema's.
+    """
     catalogue = read_catalogue(connection, database)
     parts = table.split(".")
     under = catalogue.list_under(catalogue.find(parts[-1], parts[-2] if len(parts) > 1 else "main"))

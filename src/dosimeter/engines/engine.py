@@ -135,7 +135,7 @@ class Engine(Protocol):
     def relation(self) -> exp.Expression:
         """Return the table for a FROM clause: every column in its declared type, odd cells as NULL (N4)."""
 
-    def odd_cells(self, names: Collection[str], table: JoinTable | None = None) -> Mapping[str, int]:
+    def count_odd_cells(self, names: Collection[str], table: JoinTable | None = None) -> Mapping[str, int]:
         """Return how many odd cells each of these columns has: not NULL in the source, but counted as NULL (N4).
 
         ``table``: the joined table that the columns belong to; None for the table itself.

@@ -154,7 +154,7 @@ class PostgresEngine(Engine):
             self._joined[table.name] = (relation, match_columns(table.columns, attributes))
         return self._joined[table.name]
 
-    def odd_cells(self, names: Collection[str], table: JoinTable | None = None) -> Mapping[str, int]:
+    def count_odd_cells(self, names: Collection[str], table: JoinTable | None = None) -> Mapping[str, int]:
         relation, reading = (self._relation, self._reading) if table is None else self._join(table)
         if not names:
             return {}

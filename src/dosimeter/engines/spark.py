@@ -200,10 +200,10 @@ class SparkEngine(Engine):
         source, kind = self._read_as()[name]
         return read_column(source, _kind(self._native[source]), kind, self._null(), self._writing)
 
-    def odd_cells(self, names: Collection[str], table: JoinTable | None = None) -> Mapping[str, int]:
+    def count_odd_cells(self, names: Collection[str], table: JoinTable | None = None) -> Mapping[str, int]:
         if table is not None:
             self.joined(table)
-            return self._joined[table.name].odd_cells(names)
+            return self._joined[table.name].count_odd_cells(names)
         if not names:
             return {}
         cells = {name: (held_cells(self._read_as()[name][0], self._null()), self._value_of(name)) for name in names}

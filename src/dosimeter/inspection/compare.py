@@ -122,7 +122,7 @@ def _count_odd_cells(engine: Engine, columns: Mapping[str, Column], table: JoinT
     ``table``: the joined table that holds the columns; None for the main table.
     """
     prefix = "" if table is None else f"{table.name}."
-    for name, count in engine.odd_cells(list(columns), table).items():
+    for name, count in engine.count_odd_cells(list(columns), table).items():
         if count:
             found.odd_cells[f"{prefix}{name}"] = count
             found.remark(describe_odd_cells(columns[name].type, count), f"{prefix}{name}")

@@ -354,7 +354,7 @@ def impose_draft(engine: Engine, schema: Schema, names: Sequence[str] | None = N
             engine.impose(changed)
         except DataError:  # a typed source, which cannot be read as this
             continue
-        left = engine.odd_cells([name])[name]
+        left = engine.count_odd_cells([name])[name]
         if left < count:
             schema, odd[name] = changed, left
         if left < count and other.type is ColumnType.TEXT:
@@ -387,7 +387,7 @@ def _read_lone_letters(engine: Engine, schema: Schema, names: Sequence[str]) -> 
 
 
 def _count_odd(engine: Engine, names: Sequence[str]) -> dict[str, int]:
-    found = [engine.odd_cells(part) for part in in_parts(names)]
+    found = [engine.count_odd_cells(part) for part in in_parts(names)]
     return {name: count for part in found for name, count in part.items() if count}
 
 

@@ -100,7 +100,7 @@ class Reading(ABC):
         """
 
     def curve(self, deltas: Sequence[Decimal]) -> tuple[tuple[Decimal, Decimal], ...] | None:
-        """Return a pair for each of ``deltas``: this δ, and the ε of all charges at it; None if ε's are added up.
+        """Return pairs (δ, ε): the ε that all charges amount to at each of ``deltas``. None if ε's are added up.
 
         Only a sum of ρ can be read at several δ's (O4).
         """
@@ -109,7 +109,7 @@ class Reading(ABC):
 
 @dataclass(frozen=True, slots=True)
 class SumReading(Reading):
-    """A reading that adds up all charged ε's. It is infinite once the charged δ's add up to more than δ_g (O1)."""
+    """A reading that adds up all charged ε's; infinite once the charged δ's exceed ``delta_total`` together (O1)."""
 
     epsilon: Decimal = ZERO
     delta: Decimal = ZERO
@@ -132,7 +132,7 @@ class SumReading(Reading):
 class ZcdpReading(Reading):
     """A reading that adds up all ρ, for the policy ``budget:E@D`` (O4).
 
-    The sum is read as an ε at ``delta_of_noise``. This is D − δ_g: D without the part for thresholded groups.
+    The sum is read as an ε at ``delta_of_noise``: D without ``delta_total``, the part for thresholded groups.
     """
 
     rho: Decimal = ZERO
@@ -168,9 +168,9 @@ class ZcdpReading(Reading):
         return write_decimal(self.rho)
 
     def curve(self, deltas: Sequence[Decimal]) -> tuple[tuple[Decimal, Decimal], ...]:
-        """Return a pair for each of ``deltas``: this δ, and the ε of all charges at it.
+        """Return pairs (δ, ε): the ε that all charges amount to at each of ``deltas``.
 
-        The ε is infinite if the δ is not larger than δ_g, which is set aside for thresholded groups.
+        Thresholded groups take ``delta_total`` of each δ, and the noise has the rest. Without a rest, ε is infinite.
         """
         shown = [(delta, EXACTLY.subtract(delta, self.delta_total)) for delta in deltas]
         return tuple(

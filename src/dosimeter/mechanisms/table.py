@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Protocol
 
 from dosimeter.errors import OptionError
 from dosimeter.mechanisms.gaussian import ClassicGaussian, Gaussian
@@ -11,8 +12,17 @@ from dosimeter.mechanisms.mechanism import Mechanism, Norm
 from dosimeter.options import Calibration, check_option
 from dosimeter.problems import Option
 
-PURE: Mapping[str, type[Laplace]] = {"laplace": Laplace}
-WITH_DELTA: Mapping[str, Mapping[Calibration, type[Gaussian | ClassicGaussian]]] = {
+
+class KindWithDelta(Protocol):
+    """A class of mechanisms that are made with their δ alone."""
+
+    @property
+    def norm(self) -> Norm: ...
+    def __call__(self, delta: float) -> Mechanism: ...
+
+
+PURE: Mapping[str, type[Mechanism]] = {"laplace": Laplace}
+WITH_DELTA: Mapping[str, Mapping[Calibration, KindWithDelta]] = {
     "gaussian": {"zcdp": Gaussian, "classic": ClassicGaussian},
 }
 NORMS: Mapping[str, Norm] = {

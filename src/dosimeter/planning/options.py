@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 from dosimeter.errors import OptionError
 from dosimeter.mechanisms import Mechanism, make_pure, make_with_delta
@@ -66,14 +66,10 @@ class PlanOptions:
 
 
 def plan_options(look: LookOptions) -> PlanOptions:
-    """Return the options of a look that decide its plan."""
-    return PlanOptions(
-        groups="observed" if look.study.observed else look.groups,
-        min_rows=look.min_rows,
-        sensitivity=look.study.sensitivity,
-        quantiles=look.study.quantiles,
-        group_delta=look.group_delta,
-    )
+    """Return the options of a look that decide its plan: each field of PlanOptions is one of the look or its study."""
+    given = {each.name: getattr(part, each.name) for part in (look, look.study) for each in fields(part)}
+    given["groups"] = "observed" if look.study.observed else look.groups
+    return PlanOptions(**{each.name: given[each.name] for each in fields(PlanOptions)})
 
 
 def build_mechanism(look: LookOptions, n: int) -> Mechanism:

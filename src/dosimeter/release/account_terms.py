@@ -332,11 +332,10 @@ def write_request(prepared: PreparedRelease, source: str) -> Request:
             "indicator": prepared.look.indicator,
             "candidates": _write_candidates(prepared.candidates),
             "min_rows": prepared.look.min_rows,
-            "clamp": order.clamp,
             **({"quantiles": "ranks"} if prepared.plan.ranks else {}),
             **({} if prepared.look.group_delta is None else {"group_delta": prepared.look.group_delta}),
             **recorded.settings,
-            **{name: value for name in ("reference", "approved_by") if (value := getattr(order, name)) is not None},
+            **order.record(),
         },
     )
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from dosimeter.errors import DataError, SourceUnreachable
 from dosimeter.findings import Finding, find_aimed, find_few, word_all
 from dosimeter.html import write_paragraphs, write_table
+from dosimeter.influence import read_public_tables
 from dosimeter.json_values import JsonObject, JsonValue
 from dosimeter.ledger import Algorithm, Entry, Incident, Ledger, RequestCharges
 from dosimeter.planning import digest_measured
@@ -108,7 +109,7 @@ def preview_release(query: Question, order: ReleaseOrder, ledger: Ledger) -> Dry
     prepared = prepare_release(dataset.schema, query.sql, query.look, order, dataset.plan)
     begun = ledger.summary(prepared.dataset)
     source = recognise_data(dataset, begun)
-    prepared = replace(prepared, plan=dataset.with_public_tables(prepared.plan))
+    prepared = replace(prepared, plan=read_public_tables(prepared.plan, dataset.tables))
     account, agreement = check_account(ledger, prepared, source, dataset.engine, begun)
     ledger.record_view(prepared.dataset, digest_measured(prepared.plan), "dry-run", analyst=order.analyst)
     earlier = None

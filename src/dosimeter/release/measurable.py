@@ -34,9 +34,6 @@ class Measurable(Protocol):
     def plan(self, sql: str, options: PlanOptions | None = None) -> QueryPlan:
         """Return the plan of a query over the table."""
 
-    def with_public_tables(self, plan: QueryPlan) -> QueryPlan:
-        """Return the plan with the present content of the public tables that it joins to released numbers."""
-
     def assess_plan(self, plan: QueryPlan, look: LookOptions) -> Risk:
         """Measure how far everybody moves the plan's numbers, and return the Risk."""
 

@@ -26,7 +26,10 @@ def split_options(options: ReleaseOptions) -> tuple[Way, dict[str, Any]]:
 
 
 def read_way(**options: Any) -> Way:
-    """Return the one way to set ε that these fields of ReleaseOptions ask for."""
+    """Return the way to set ε that the options ask for. Raises OptionError unless they ask for exactly one.
+
+    ``options``: those that ``OF_WAY`` names, as keywords; what is not given is as ReleaseOptions has it.
+    """
     given = ReleaseOptions(**options)
     asked = [given.epsilon is not None, given.prefer is not None, given.svt is not None or given.variance is not None]
     if sum(asked) != 1:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from dosimeter.errors import OptionError
 from dosimeter.html import write_paragraphs, write_table
-from dosimeter.json_values import JsonObject, JsonRow
+from dosimeter.json_values import JsonObject, JsonRow, JsonScalar
 from dosimeter.ledger import ZERO, Errors, KeptNumber, Policy
 from dosimeter.mechanisms import Mechanism
 from dosimeter.options import LookOptions
@@ -40,9 +40,13 @@ class Terms:
     max_epsilon: float | str | None = None
 
 
+RECORDED: Mapping[str, bool] = {"recorded": True}
+"""What marks a field of ReleaseOrder that goes on record under its own name."""
+
+
 @dataclass(frozen=True, slots=True)
 class ReleaseOrder:
-    """Everything a release is asked to do.
+    """Everything a release is asked to do. What is marked as recorded, ``record`` gives to the ledger.
 
     ``way``: how ε is set. ``terms``: the terms of the account, as far as they are given. ``again``: draw a new answer
     even if the ledger could repeat one. ``continued``: the controller says that the data or the schema changed and the
@@ -59,9 +63,14 @@ class ReleaseOrder:
     again: bool = False
     continued: bool = False
     other_people: bool = False
-    clamp: bool = False
-    reference: str | None = None  # goes on record, as who approved does
-    approved_by: str | None = None
+    clamp: bool = field(default=False, metadata=RECORDED)
+    reference: str | None = field(default=None, metadata=RECORDED)
+    approved_by: str | None = field(default=None, metadata=RECORDED)
+
+    def record(self) -> dict[str, JsonScalar]:
+        """Return the fields that go on record as settings of the request, by name; those that are None are left out."""
+        marked = {each.name: getattr(self, each.name) for each in fields(self) if "recorded" in each.metadata}
+        return {name: value for name, value in marked.items() if value is not None}
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -18,7 +18,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from dosimeter.errors import ConnectionLost, DataError, DosimeterError, Interrupted, SourceUnreachable
-from dosimeter.influence import Measured
+from dosimeter.influence import Measured, read_public_tables
 from dosimeter.inspection import find_overlooked_owner, warn_of_owner, warn_of_people
 from dosimeter.ledger import (
     AccountSummary,
@@ -92,7 +92,7 @@ def release(query: Question, order: ReleaseOrder, ledger: Ledger) -> Answer:
     begun = require_running(ledger, dataset.schema)
     prepared = prepare_release(dataset.schema, query.sql, query.look, order, dataset.plan)
     source = recognise_data(dataset, begun)
-    prepared = replace(prepared, plan=dataset.with_public_tables(prepared.plan))
+    prepared = replace(prepared, plan=read_public_tables(prepared.plan, dataset.tables))
     account, entered = check_account(ledger, prepared, source, dataset.engine, begun)
     request = write_request(prepared, source)
     other = None

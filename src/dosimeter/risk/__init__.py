@@ -13,15 +13,6 @@ from dosimeter.risk.advice import (
     find_safe,
     is_alike,
 )
-from dosimeter.risk.choose import (
-    ExactLimit,
-    JudgedCandidates,
-    exact_limit,
-    extremes,
-    find_largest,
-    paper_candidates,
-    parse_candidates,
-)
 from dosimeter.risk.ex_post_rdr import compute_ex_post
 from dosimeter.risk.exposure import (
     NO_ERROR,
@@ -32,6 +23,15 @@ from dosimeter.risk.exposure import (
     RDRs,
     Sensitivities,
     Spread,
+)
+from dosimeter.risk.largest_epsilon import (
+    ExactLimit,
+    JudgedCandidates,
+    exact_limit,
+    extremes,
+    find_largest,
+    paper_candidates,
+    parse_candidates,
 )
 from dosimeter.risk.preference import PeopleAggregate, Preference, parse_preference
 from dosimeter.risk.preference_functions import FUNCTIONS

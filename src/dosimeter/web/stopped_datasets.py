@@ -12,7 +12,8 @@ from dosimeter.web.state import ServedDataset, ServerState
 from dosimeter.web.store import User, note
 
 SENTENCE = "Answers from this dataset are stopped until a controller has looked at it."
-REFUSED = "This dataset is stopped, so nothing is released from it. Clear the incident first."
+REFUSED = "This dataset is stopped: a release from it failed. Clear the incident first."
+"""What controllers read wherever something is not done because of it."""
 
 
 def tell_analysts(state: ServerState, dataset: str) -> str:

@@ -77,8 +77,8 @@ def is_own_aggregate(node: exp.Expression) -> bool:
 def read_aggregate(node: exp.Expression, scope: Scope, apply: Apply, *, windowed: bool) -> OwnValue:
     """Return an aggregate over an individual's own rows, with the public facts of its values.
 
-    ``apply``: puts the aggregate into its window, if it has one. ``windowed``: whether it has one. Refuses aggregates
-    that are not supported.
+    It is NULL if all of the individual's own values are NULL, unless it is a count. ``apply``: puts the aggregate into
+    its window, if it has one. ``windowed``: whether it has one. Refuses aggregates that are not supported.
     """
     bare, condition = unfilter(node, scope)
     if not isinstance(bare, OWN_AGGREGATES):
@@ -92,35 +92,20 @@ def read_aggregate(node: exp.Expression, scope: Scope, apply: Apply, *, windowed
         raise refusal(node, f"{clause_of(node)} has no argument. Name a column.")
     if isinstance(bare, (exp.Count, exp.CountIf)):
         return _count(bare, condition, scope, apply, windowed=windowed)
-    return _passing_marks(_read_numbers(node, bare, condition, scope, apply, windowed=windowed), bare, scope)
-
-
-def _read_numbers(
-    node: exp.Expression,
-    bare: exp.Expression,
-    condition: exp.Expression | None,
-    scope: Scope,
-    apply: Apply,
-    *,
-    windowed: bool,
-) -> OwnValue:
-    """Return SUM, AVG, MEDIAN, MIN, MAX … of each individual's own values: NULL if all of these are NULL.
-
-    ``node``: the aggregate as written. ``bare``: without its FILTER. ``condition``: that of the FILTER, or None.
-    """
     match bare:
         case exp.Sum():
-            return _sum(_gridded(bare, condition, scope), scope.schema.max_rows_per_unit, apply, node)
+            value = _sum(_gridded(bare, condition, scope), scope.schema.max_rows_per_unit, apply, node)
         case exp.Avg():
-            return _mean(_gridded(bare, condition, scope), scope.schema.max_rows_per_unit, apply, node)
+            value = _mean(_gridded(bare, condition, scope), scope.schema.max_rows_per_unit, apply, node)
         case exp.Median():
             if windowed:
                 raise refusal(node, f"{clause_of(node)}: MEDIAN has no OVER on every engine. Use GROUP BY.")
             gridded = _gridded(bare, condition, scope)
             doubled = exp.Mul(this=as_double(apply(exp.Median(this=gridded.tree))), expression=double(2))
-            return _number(doubled, 2 * gridded.lower, 2 * gridded.upper, gridded.unit / 2, node, gridded.stride)
+            value = _number(doubled, 2 * gridded.lower, 2 * gridded.upper, gridded.unit / 2, node, gridded.stride)
         case _:
-            return _extreme(bare, condition, scope, apply)
+            value = _extreme(bare, condition, scope, apply)
+    return _passing_marks(value, bare, scope)
 
 
 def read_value(node: exp.Expression, scope: Scope, *, clamped: bool = False) -> OwnValue:

@@ -23,6 +23,7 @@ from dosimeter.release import PreparedRelease, ReleaseOrder, release
 from dosimeter.web.log import report_bug
 from dosimeter.web.public import PHRASES, check_text
 from dosimeter.web.state import ServedDataset, ServerState
+from dosimeter.web.stopped_datasets import REFUSED
 from dosimeter.web.store import (
     SERVER,
     UNDECIDED,
@@ -43,7 +44,6 @@ NOT_GRANTED = (
 )
 BROKEN = "The release failed: a bug of ours. It is in the server's log. Nothing was charged: decide again."
 BACK = "The approval was interrupted before anything was charged. Decide again."
-STOPPED = "This dataset is stopped: a release from it failed. Nothing is answered until a controller clears it."
 FAILED = "The release failed after the charge: it counts, there is no answer, and the dataset is stopped."
 CHARGED = (
     "The approval was interrupted after the charge: it counts, and there is no answer. Approving the same again costs "
@@ -202,7 +202,7 @@ def find_outcome(entry: Entry | None, problem: DosimeterError | None) -> tuple[Q
     the entry, None if nothing was charged, so that the query waits again.
     """
     if entry is None:
-        words = STOPPED if isinstance(problem, DatasetStopped) else problem and problem.word(Surface.WEB)
+        words = REFUSED if isinstance(problem, DatasetStopped) else problem and problem.word(Surface.WEB)
         return QueryStatus.WAITING, words or BACK, None
     if entry.status == "released":
         return QueryStatus.RELEASED, None, entry.id
@@ -244,7 +244,7 @@ def repeat_answer(state: ServerState, query: StoredQuery, user: User, entry: Ent
     Raises DatasetStopped for a stopped dataset, and AlreadyDecided if somebody decided the query first.
     """
     if state.database.ledger.stopped(entry.dataset) is not None:
-        raise DatasetStopped(STOPPED)
+        raise DatasetStopped(REFUSED)
     _decide(
         state, query, user, QueryStatus.RELEASED, action="repeated", detail=f"entry {entry.id}", entry_id=entry.id,
         note="The earlier answer was handed out, at no cost.", reason=reason or None,

@@ -126,7 +126,7 @@ def read_head(database: Database) -> tuple[int, str]:
 
 
 @contextmanager
-def _reading_raw(database: Database) -> Iterator[Iterator[Sequence[Any]]]:
+def _open_raw_records(database: Database) -> Iterator[Iterator[Sequence[Any]]]:
     """Yield an iterator over all records of the log as the database holds them, oldest first.
 
     On SQLite, texts are read as bytes, because an altered text may be no valid UTF-8. Raises LedgerError if the
@@ -153,7 +153,7 @@ def check_audit(database: Database, head: str | None = None) -> Verification:
     ``head``: a digest that was noted earlier; without it, nobody can see whether the end was cut off.
     """
     wanted = check_head(head, OptionError)
-    with _reading_raw(database) as rows:
+    with _open_raw_records(database) as rows:
         return verify_chain(_follow_begun(rows), wanted, name="log")
 
 
@@ -168,7 +168,7 @@ def _follow_begun(rows: Iterable[Sequence[object]]) -> Iterator[AuditRecord]:
 
 def follow_log(database: Database) -> Iterator[AuditRecord]:
     """Yield every record, oldest first, each verified to follow the one before; end before the first that does not."""
-    with _reading_raw(database) as rows:
+    with _open_raw_records(database) as rows:
         try:
             yield from follow_chain(AuditRecord, rows)
         except BadRecord:
@@ -177,7 +177,7 @@ def follow_log(database: Database) -> Iterator[AuditRecord]:
 
 def export_audit(database: Database, stream: TextIO) -> None:
     """Write every record as one line of JSON, oldest first. Raises LedgerError at the first altered record."""
-    with _reading_raw(database) as rows:
+    with _open_raw_records(database) as rows:
         try:
             for record in follow_chain(AuditRecord, rows):
                 stream.write(record.to_json_line() + "\n")

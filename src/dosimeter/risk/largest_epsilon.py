@@ -1,7 +1,7 @@
-"""Find ε from the RDRs (F1–F3). What a controller should know about the choice (R7, R8, R10) is in ``notes``.
+"""Find the largest ε that meets a preference: of the candidates (F1, F3), and of all ε where it can be computed (F2).
 
-Takes RDRs at each candidate and a Preference; gives the largest candidate that meets it, and the exact limit where
-there is one. Pure, and for the controller only: an ε found here depends on the data.
+Takes the verdicts on the candidates, or a Preference and everybody's sensitivities. Pure, and for the controller only:
+an ε found here depends on the data. ``assessment/choosing.py`` makes the choice of it, with what is worth knowing.
 """
 
 from __future__ import annotations
