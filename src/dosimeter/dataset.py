@@ -291,7 +291,7 @@ class Dataset:
         mechanism = build_mechanism(look, n)
         require_drawable(plan, mechanism, look.indicator)
         odd_cells = self._count_odd_cells(plan)
-        notes = [*self._notes(), *_study_notes(plan, mechanism), *self._warn_of_data(odd_cells or {})]
+        notes = [*self._list_cautions(plan, mechanism), *self._warn_of_data(odd_cells or {})]
         profile, contributions = measure_influence(plan, self.tables, self.people, mechanism.norm)
         if profile.undeclared:
             notes.append(
@@ -439,14 +439,24 @@ class Dataset:
             kind, count = self.schema.columns[name].type, odd_cells[name]
             yield f"{count:,} cells of {name} are not written as {FORMS[kind].words}: they count as NULL."
 
-    def _notes(self) -> list[str]:
-        if not self.drafted:
-            return [] if self.schema.reviewed else [UNREVIEWED]
-        from dosimeter.inspection import header_remarks
+    def _list_cautions(self, plan: QueryPlan, mechanism: Mechanism) -> Iterator[str]:
+        """Yield what to know of a drafted or unreviewed schema, and of a plan or noise that cannot back a release."""
+        if self.drafted:
+            from dosimeter.inspection import header_remarks
 
-        owner = self._find_owner()
-        header = [remark.word(Surface.PYTHON) for remark in header_remarks(self.engine)]
-        return [DRAFTED, *header, *([] if owner is None else [ROWS_OF_ONE.format(owner=owner)])]
+            yield DRAFTED
+            yield from (remark.word(Surface.PYTHON) for remark in header_remarks(self.engine))
+            owner = self._find_owner()
+            if owner is not None:
+                yield ROWS_OF_ONE.format(owner=owner)
+        elif not self.schema.reviewed:
+            yield UNREVIEWED
+        if plan.hand_sensitivity is not None:
+            yield HAND_MADE
+        if plan.groups and not plan.declared and plan.threshold is None:
+            yield OBSERVED
+        if mechanism.caution is not None:
+            yield mechanism.caution
 
     def _find_owner(self) -> RepeatedOwner | None:
         """Return the column that seems to say whose a row is, where people have several rows; None if no column does.
@@ -466,16 +476,6 @@ class Dataset:
 
 def _count_people(count: int) -> str:
     return "1 person is" if count == 1 else f"{count:,} people are"
-
-
-def _study_notes(plan: QueryPlan, mechanism: Mechanism) -> Iterator[str]:
-    """Yield a note for each reason why this plan or noise is for study only and cannot back a release."""
-    if plan.hand_sensitivity is not None:
-        yield HAND_MADE
-    if plan.groups and not plan.declared and plan.threshold is None:
-        yield OBSERVED
-    if mechanism.caution is not None:
-        yield mechanism.caution
 
 
 # ---------------------------------------------------------------- opening

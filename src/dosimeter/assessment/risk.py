@@ -337,7 +337,9 @@ class Risk:
 
         None also for thresholded groups, of which small ones are not shown.
         """
-        return None if self.plan.threshold is not None else min(self.profile.group_sizes(), default=None)
+        if self.groups < 2 or self.plan.threshold is not None:
+            return None
+        return min(self.profile.group_sizes(), default=None)
 
     # ------------------------------------------------------------ people and groups
 

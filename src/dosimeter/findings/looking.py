@@ -295,7 +295,7 @@ def find_given(
     if choice.conflict:
         yield answer.Conflict(choice.conflict)
     if not choice.decides:
-        if choice.undecided:
+        if met:
             yield find_undecided(risk, lines)
         safe = find_safe(lines)
         moved = _find_absolute(risk, lines[0]).own_epsilon > 0.0
