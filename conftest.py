@@ -42,7 +42,7 @@ SLOW_MACHINE = [HealthCheck.too_slow]
 
 ALL_REQUIRED = os.environ.get("DOSIMETER_REQUIRE_ALL") == "1"
 # The same examples on every machine and every run, few enough for each change; `make test-long` looks further.
-EXAMPLES = 40 if ALL_REQUIRED else 20
+EXAMPLES = 40 if ALL_REQUIRED else 16
 settings.register_profile(
     "light", max_examples=EXAMPLES, derandomize=True, deadline=None, suppress_health_check=SLOW_MACHINE
 )

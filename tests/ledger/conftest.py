@@ -18,7 +18,7 @@ from dosimeter.ledger import Ledger
 from tests.ledger.processes import run_program
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
+@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.servers)])
 def new_target(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], str]:
     """Gives places where a ledger may be created: every test that takes it runs on both databases."""
     if request.param == "postgresql":

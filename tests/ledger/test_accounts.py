@@ -20,6 +20,8 @@ from tests.known import known
 from tests.ledger.ledger_worker import SCHEMA, SOURCE, decide_on, make_opening, make_request
 from tests.ledger.raw_records import describe_datasets
 
+pytestmark = pytest.mark.smoke
+
 
 def decide_always(reservation: Reservation) -> Callable[[AccountSummary | None], Reservation]:
     return lambda _: reservation

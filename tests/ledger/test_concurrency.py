@@ -92,6 +92,7 @@ def crowd_releases(target: str, each: int, policy: str) -> tuple[list[dict[str, 
     return outcomes, account
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize(("each", "budget"), [(1, "1.1"), pytest.param(20, "30.1", marks=pytest.mark.long)])
 def test_16_processes_share_a_budget(target: str, each: int, budget: str) -> None:
     outcomes, account = crowd_releases(target, each, f"budget:{budget}")

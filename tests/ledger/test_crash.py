@@ -67,6 +67,7 @@ def check_ledger_options(target: str, outbox: Path) -> list[str]:
     return [entry.status for entry in entries]
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("policy", ["budget:1000", "budget:1000@0.001"])
 def test_killed_at_every_step(new_target: Callable[[], str], tmp_path: Path, kill: Kill, policy: str) -> None:
     jobs = [

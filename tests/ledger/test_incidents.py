@@ -33,6 +33,8 @@ from tests.ledger.raw_records import describe_datasets, end_sessions, export_rec
 from tests.recorded.recorded_files import write_bad_bytes
 from tests.schemas import declare, plain, whole
 
+pytestmark = pytest.mark.smoke
+
 SOUND = "SELECT COUNT(*) AS n FROM patients WHERE x > 2"
 FAILING = "SELECT COUNT(*) AS n FROM patients WHERE name = 'Ann'"
 WAYS: list[dict[str, Any]] = [{"epsilon": 0.5}, {"prefer": "ratio:0.1"}, {"svt": 1.0, "variance": 0.9}]

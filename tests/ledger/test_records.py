@@ -34,6 +34,8 @@ from tests.ledger.ledger_worker import decide_on, make_opening, make_request
 from tests.ledger.raw_records import describe_datasets, export_records, put_record, seal
 from tests.schemas import declare, plain, whole
 
+pytestmark = pytest.mark.smoke
+
 # ---------------------------------------------------------------- records
 
 

@@ -24,6 +24,8 @@ from dosimeter.release import account_terms, write_record
 from tests.known import known
 from tests.ledger.raw_records import export_records
 
+pytestmark = pytest.mark.smoke
+
 COUNT = "SELECT COUNT(*) FROM {}"
 
 

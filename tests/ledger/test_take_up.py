@@ -22,6 +22,8 @@ from tests.ledger.ledger_worker import decide_on, make_request, measure
 from tests.ledger.release_worker import open_table
 from tests.ledger.test_incidents import WAYS, wrap_measuring
 
+pytestmark = pytest.mark.smoke
+
 SQL = "SELECT COUNT(*) AS n FROM t WHERE x > 2"
 TERMS: dict[str, Any] = {"epsilon": 0.5, "policy": "budget:70"}
 ALL_WAYS = [*WAYS, {"svt": 1.0, "variance": 0.9, "selection": "paper"}]

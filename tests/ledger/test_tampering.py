@@ -20,6 +20,8 @@ from tests.known import known
 from tests.ledger.ledger_worker import SCHEMA, SOURCE, decide_on, make_request
 from tests.ledger.raw_records import Tampered, put_record, read_last, seal, tamper_with
 
+pytestmark = pytest.mark.smoke
+
 TEXTS = [column for column in COLUMNS if column not in ("seq", "version")]
 
 

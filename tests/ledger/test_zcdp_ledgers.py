@@ -31,6 +31,8 @@ from tests.ledger.raw_records import (
 )
 from tests.schemas import declare, plain, whole
 
+pytestmark = pytest.mark.smoke
+
 PEOPLE = 1000
 SCHEMA: dict[str, Any] = declare("t", PEOPLE, {"x": whole(0, 9), "word": plain("text")})
 COUNT = "SELECT COUNT(*) FROM t WHERE x > {}"

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from hypothesis import settings
 from scipy import stats
 from sqlglot import exp
 
@@ -109,12 +110,13 @@ def draw_choices(rows: list[Row], seed: int) -> np.ndarray[Any, Any]:
     return chosen
 
 
-@pytest.mark.parametrize("seeds", [10, pytest.param(23, marks=pytest.mark.long)])
+@pytest.mark.parametrize("seeds", [settings().max_examples // 4, pytest.param(23, marks=pytest.mark.long)])
 def test_answers_are_those_of_random_choices(seeds: int, tmp_path: Path) -> None:
-    """COUNT, SUM, AVG and MEDIAN by group, of 90 tables: each is as far off as a random choice, on average not at all.
+    """COUNT, SUM, AVG and MEDIAN by group, of many tables: each is as far off as a random choice, on average 0.
 
     For every order and every kind of key the scores, in standard deviations, of a kind of number add up to less than
-    4.5 √(how many there are), and each of the 1,080 scores is below 6: α = 2·10⁻⁴. The long run has 207 tables.
+    4.5 √(how many there are), and each of the 12 scores of a table is below 6: α = 2·10⁻⁴ with the 90 tables
+    of a run in which all is required. The long run has 207 tables, a quick one 36.
     """
     scores: dict[tuple[str, int], list[float]] = {}
     for number, ((order, key), seed) in enumerate(product(COMBINATIONS, range(seeds))):
