@@ -13,14 +13,10 @@ from dosimeter.engines.duckdb import open_duckdb
 from dosimeter.engines.engine import ClosableEngine
 from dosimeter.errors import DataError, DatasetClosed
 from tests.conformance.engine_cases import EVERY_ENGINE
+from tests.schemas import declare, plain, whole
 
 SQL = "SELECT SUM(age) FROM people"
-FACTS: dict[str, Any] = {
-    "table": "people",
-    "individuals": 400,
-    "reviewed": True,
-    "columns": {"id": {"type": "integer"}, "age": {"type": "integer", "bounds": [0, 120]}},
-}
+FACTS = declare("people", 400, {"id": plain("integer"), "age": whole(0, 120)})
 UNITS = FACTS | {"unit": "id", "max_rows_per_unit": 2, "row_key": "age"}
 
 

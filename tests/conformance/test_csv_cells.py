@@ -13,20 +13,19 @@ from datetime import date, datetime
 from pathlib import Path
 from typing import Any
 
-import psycopg
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from sqlglot import exp
 
+from dosimeter import Dataset
 from dosimeter.engines.cells import read_cell
 from dosimeter.engines.duckdb import open_duckdb
 from dosimeter.engines.engine import Engine, ReadOptions
-from dosimeter.engines.postgres import open_postgres
 from dosimeter.engines.spark import open_spark
 from dosimeter.schema import ColumnType
 from dosimeter.schema.toml import read_schema
 from tests.conformance.engine_cases import EVERY_ENGINE, GROUP, on
+from tests.schemas import declare, plain
 
 OPENERS: list[Callable[..., Engine]] = [open_duckdb, open_spark]
 
@@ -134,29 +133,15 @@ def test_cells_are_values_or_odd(
 
 
 @pytest.mark.parametrize("engine", EVERY_ENGINE)
-def test_flags_written_as_text_in_a_typed_source(engine: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
+def test_flags_written_as_text_in_a_typed_source(engine: str, open_in: Callable[..., Dataset]) -> None:
     """A schema drafted from a CSV fits the same table however it is held: the same cells are TRUE and FALSE."""
     expected = {**READ["boolean"], **dict.fromkeys(ODD["boolean"])}
-    path = tmp_path / "flags.parquet"
-    pq.write_table(pa.table({"at": range(len(expected)), "flag": list(expected)}), path)
-    opened: Engine
-    if engine == "postgres":
-        own = request.getfixturevalue("create_database")()
-        with psycopg.connect(own) as connection:
-            connection.execute("CREATE TABLE flags (at int, flag varchar(20))")
-            connection.cursor().executemany("INSERT INTO flags VALUES (%s, %s)", list(enumerate(expected)))
-        opened = open_postgres(own, ReadOptions(table="flags"))
-    elif engine == "spark":
-        request.getfixturevalue("spark_session")
-        opened = open_spark(str(path))
-    else:
-        opened = open_duckdb(str(path))
-    columns = {"at": {"type": "integer"}, "flag": {"type": "boolean"}}
-    with contextlib.closing(opened):
-        opened.impose(read_schema({"table": "flags", "columns": columns}))
-        rows = opened.fetch(exp.select("flag").from_(opened.relation()).order_by("at")).column(0).to_pylist()
-        assert dict(zip(expected, rows, strict=True)) == expected
-        assert opened.count_odd_cells(["flag"]) == {"flag": len(ODD["boolean"])}
+    table = pa.table({"at": range(len(expected)), "flag": list(expected)})
+    facts = declare("flags", len(expected), {"at": plain("integer"), "flag": plain("boolean")})
+    opened = open_in(engine, facts, {"flags": table}, {"flags": "at int, flag varchar(20)"}).engine
+    rows = opened.fetch(exp.select("flag").from_(opened.relation()).order_by("at")).column(0).to_pylist()
+    assert dict(zip(expected, rows, strict=True)) == expected
+    assert opened.count_odd_cells(["flag"]) == {"flag": len(ODD["boolean"])}
 
 
 DRAFTED: list[tuple[dict[str, Any], dict[tuple[str, str], str]]] = [

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -20,18 +19,14 @@ from dosimeter.influence import measure_exactly
 from tests.conformance.odd_meanings import Subject, find_condition, list_conditions
 from tests.conformance.odd_sources import write_parquet
 from tests.conformance.odd_tables import BOUNDS
+from tests.schemas import declare, plain, whole
 
 NAN = math.nan
 # Of three people one is NaN; the last one's value decides what the statistics of their block promise.
 COMMON = [NAN if at % 3 == 0 else 1.5 + at % 5 / 2 for at in range(199)]
 LAST: tuple[list[float], ...] = ([], [7.0], [2.5], [NAN], [math.inf], [-7.0])
 TESTS = [find_condition(name, Subject("t.v", "v", "decimal")) for name in list_conditions("decimal")]
-FACTS: dict[str, Any] = {
-    "table": "t",
-    "individuals": 300,
-    "reviewed": True,
-    "columns": {"v": {"type": "decimal", **BOUNDS["decimal"]}, "z": {"type": "integer", **BOUNDS["integer"]}},
-}
+FACTS = declare("t", 300, {"v": plain("decimal") | BOUNDS["decimal"], "z": plain("integer") | BOUNDS["integer"]})
 
 
 @pytest.mark.parametrize("kind", [pa.float64(), pa.float32()], ids=str)
@@ -58,12 +53,7 @@ def test_statistics_decide_nothing(tmp_path: Path, writer: str, kind: pa.DataTyp
 # ---------------------------------------------------------------- moments that microseconds cannot count
 
 
-MOMENT_FACTS: dict[str, Any] = {
-    "table": "t",
-    "individuals": 9,
-    "reviewed": True,
-    "columns": {"v": {"type": "timestamp"}, "x": {"type": "integer", "bounds": [0, 9]}},
-}
+MOMENT_FACTS = declare("t", 9, {"v": plain("timestamp"), "x": whole(0, 9)})
 
 
 def test_a_file_that_no_reader_takes_stops_the_dataset(tmp_path: Path) -> None:

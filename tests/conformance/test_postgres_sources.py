@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import socket
-import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,7 @@ from dosimeter.inspection.draft import draft_schema
 from dosimeter.schema import Column, ColumnType, JoinTable
 from dosimeter.schema.toml import read_schema
 from tests.conformance.engine_cases import SERVER
+from tests.interrupting import interrupting
 
 pytestmark = SERVER
 SECRET = "s3cret-w0rd"
@@ -119,10 +120,8 @@ def test_tables_are_found(database: str) -> None:
         at(database, None)
 
 
-def test_the_only_table_needs_no_name(postgres_server: str) -> None:
-    with psycopg.connect(f"host={postgres_server} user=postgres", autocommit=True) as connection:
-        connection.execute("CREATE DATABASE lonely TEMPLATE template0 ENCODING 'UTF8'")
-    url = f"postgresql://postgres@/lonely?host={postgres_server}"
+def test_the_only_table_needs_no_name(create_database: Callable[[], str]) -> None:
+    url = create_database()
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute("CREATE TABLE people (n int)")
     engine = at(url, None)
@@ -311,20 +310,8 @@ def test_the_time_limit(database: str) -> None:
 
 def test_a_query_can_be_interrupted(database: str) -> None:
     engine = at(database, "visits")
-    stop = threading.Event()
-
-    def interrupt() -> None:
-        while not stop.wait(0.5):  # one that comes before the query has begun stops nothing
-            engine.interrupt()
-
-    thread = threading.Thread(target=interrupt)
-    thread.start()
-    try:
-        with pytest.raises(Interrupted):
-            engine.fetch(slow_query(engine))
-    finally:
-        stop.set()
-        thread.join()
+    with interrupting(engine), pytest.raises(Interrupted):
+        engine.fetch(slow_query(engine))
     assert count_individuals(engine) == 3
     engine.close()
     engine.interrupt()  # nobody is there to be told

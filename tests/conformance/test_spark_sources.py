@@ -8,8 +8,6 @@ import importlib.util
 import os
 import subprocess
 import sys
-import threading
-import time
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
@@ -35,7 +33,7 @@ from dosimeter.planning import plan_query
 from dosimeter.schema import Schema
 from dosimeter.schema.toml import read_schema
 from tests.conformance.engine_cases import SERVER
-from tests.waiting import LONGEST_WAIT
+from tests.interrupting import interrupting
 from tests.whole_tables import whole_table
 
 pytestmark = [*SERVER, pytest.mark.usefixtures("spark_session")]
@@ -319,23 +317,9 @@ def test_nothing_is_left_in_the_catalogue(spark_session: Any) -> None:
 
 
 def test_a_query_can_be_interrupted(spark_session: Any) -> None:
-    engine = open_spark(spark_session.range(10**13))  # hours of work
-    outcome: list[BaseException] = []
-
-    def work() -> None:
-        try:
-            engine.fetch(count_query(engine.relation()).where("id % 7 = 3"))
-        except BaseException as error:  # noqa: BLE001 - looked at below
-            outcome.append(error)
-
-    thread = threading.Thread(target=work)
-    thread.start()
-    deadline = time.monotonic() + 2 * LONGEST_WAIT
-    while thread.is_alive() and time.monotonic() < deadline:
-        thread.join(1.0)  # one that comes before the query has begun stops nothing
-        engine.interrupt()
-    assert not thread.is_alive()
-    assert [type(error) for error in outcome] == [Interrupted]
+    engine = open_spark(spark_session.range(10**12))  # minutes of work
+    with interrupting(engine), pytest.raises(Interrupted):
+        engine.fetch(count_query(engine.relation()).where("id % 7 = 3"))
     engine.close()
 
 

@@ -30,6 +30,13 @@ def make_contributions(rows, *, k, people=None, attributes=None):
     )
 
 
+def make_dense(cells, changes, *, k):
+    """From arrays with one row per person, each of as many cells."""
+    n, width = cells.shape
+    starts = np.arange(0, n * width + 1, width)
+    return Contributions(k, np.ones(n, dtype=np.int64), starts, cells.ravel(), changes.ravel())
+
+
 def list_rows(contributions):
     bounds = itertools.pairwise(contributions.starts.tolist())
     cells, changes = contributions.cells.tolist(), contributions.changes.tolist()

@@ -11,10 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dosimeter.errors import OptionError
-from dosimeter.influence.contributions import Contributions
 from dosimeter.mechanisms.zcdp import zcdp_epsilon
 from dosimeter.risk.absolute import largest_difference, lee_clifton, own_epsilon, posterior_probability
-from tests.math.influence_tables import GAUSSIAN, LAPLACE, length, make_contributions, sparse_rows
+from tests.math.influence_tables import GAUSSIAN, LAPLACE, length, make_contributions, make_dense, sparse_rows
 
 # ---------------------------------------------------------------- own guarantee, being picked out, posterior
 
@@ -140,14 +139,8 @@ def test_largest_difference_of_many_rows(norm):
     n, groups = 60_000, 30
     group = rng.integers(0, groups, n)
     points = rng.normal(size=(n, 2))
-    contributions = Contributions(
-        k=2 * groups,
-        people=np.ones(n, dtype=np.int64),
-        starts=np.arange(0, 2 * n + 1, 2),
-        cells=np.stack([2 * group, 2 * group + 1], axis=1).ravel(),
-        changes=points.ravel(),
-    )
-    got, exact = largest_difference(contributions, norm)
+    cells = np.stack([2 * group, 2 * group + 1], axis=1)
+    got, exact = largest_difference(make_dense(cells, points, k=2 * groups), norm)
     lengths = np.abs(points).sum(axis=1) if norm == 1 else np.hypot(*points.T)
     top = sorted(lengths[group == g].max() for g in range(groups))[-2:]
     across = sum(top) if norm == 1 else math.hypot(*top)
@@ -163,14 +156,7 @@ def test_largest_difference_says_when_it_is_only_a_bound(norm):
     n, k = 6000, 40
     points = rng.normal(size=(n, k))
     points /= np.linalg.norm(points, ord=norm, axis=1)[:, np.newaxis]
-    contributions = Contributions(
-        k=k,
-        people=np.ones(n, dtype=np.int64),
-        starts=np.arange(0, n * k + 1, k),
-        cells=np.tile(np.arange(k), n),
-        changes=points.ravel(),
-    )
-    got, exact = largest_difference(contributions, norm)
+    got, exact = largest_difference(make_dense(np.tile(np.arange(k), (n, 1)), points, k=k), norm)
     assert not exact
     some = max(length(a - b, norm) for a, b in itertools.combinations(points[:60], 2))
     assert some <= got <= 2.0 + 1e-12

@@ -261,19 +261,10 @@ def assessed(sensitivities, *, mechanism=LAPLACE, sensitivity=1.0, indicator="bo
 
 
 def notes_for(
-    sensitivities,
-    source=None,
-    *,
-    mechanism=LAPLACE,
-    sensitivity=1.0,
-    indicator="bound",
-    grids=ONE,
-    measures=(CountRows,),
-    groups=1,
-    candidates="paper",
+    sensitivities, source=None, *, mechanism=LAPLACE, measures=(CountRows,), groups=1, candidates="paper", **settings
 ):
     epsilons = parse_candidates(candidates)
-    arguments = {"sensitivity": sensitivity, "indicator": indicator, "grids": grids}
+    arguments = {"sensitivity": 1.0, "indicator": "bound", "grids": ONE, **settings}
     exposures = [(e, rdrs_at(sensitivities, e, mechanism=mechanism, **arguments)) for e in epsilons]
     every = [rdrs for _, rdrs in exposures]
     lines = list_lines(every)

@@ -180,17 +180,12 @@ mechanisms = st.one_of(
 
 
 @given(mechanisms, st.floats(1e-4, 60.0), st.floats(1e-6, 1e9))
-def test_epsilon_for_scale_inverts_noise_scale(mechanism: Mechanism, epsilon: float, sensitivity: float) -> None:
-    scale = mechanism.scale(sensitivity, epsilon)
-    assert mechanism.epsilon(sensitivity, scale) == pytest.approx(epsilon, rel=1e-10)
-
-
-@given(mechanisms, st.floats(1e-4, 60.0), st.floats(1e-6, 1e9))
-def test_scale_is_proportional_to_sensitivity_and_falls_in_epsilon(
+def test_scale_is_proportional_to_sensitivity_falls_in_epsilon_and_gives_it_back(
     mechanism: Mechanism, epsilon: float, sensitivity: float
 ) -> None:
-    unit = mechanism.scale(1.0, epsilon)
-    assert mechanism.scale(sensitivity, epsilon) == pytest.approx(sensitivity * unit, rel=1e-14)
+    scale, unit = mechanism.scale(sensitivity, epsilon), mechanism.scale(1.0, epsilon)
+    assert mechanism.epsilon(sensitivity, scale) == pytest.approx(epsilon, rel=1e-10)
+    assert scale == pytest.approx(sensitivity * unit, rel=1e-14)
     assert mechanism.scale(1.0, epsilon * 1.001) < unit
 
 
@@ -208,10 +203,7 @@ def test_limits(mechanism: Mechanism) -> None:
     assert mechanism.epsilon(1.0, 0.0) == math.inf
     assert mechanism.epsilon(1.0, math.inf) == 0.0
     assert mechanism.error(0.0, 1.0) == 0.0
-
-
-def test_much_noise_needs_no_epsilon_at_a_large_delta() -> None:
-    assert gaussian(0.1).epsilon(1.0, 20.0) == 0.0
+    assert gaussian(0.1).epsilon(1.0, 20.0) == 0.0  # much noise at a large δ
 
 
 # ---------------------------------------------------------------- quantiles of discrete noise

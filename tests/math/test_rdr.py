@@ -15,7 +15,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from dosimeter.errors import DataError, OptionError
-from dosimeter.risk.exposure import RDRs, Sensitivities
+from dosimeter.risk.exposure import RDRs
 from dosimeter.risk.rdr import summarise_rdr, weighted_quantile
 from dosimeter.risk.sensitivities import summarise_sensitivities
 from tests.math.influence_tables import (
@@ -50,13 +50,6 @@ def test_without_noise_the_rdr_is_the_pis(mechanism, indicator):
     assert got.ceiling == 1e9
     assert got.epsilon == math.inf
     assert got.counts.tolist() == [4, 3, 2, 1]
-
-
-def test_attributes_stay_with_their_classes():
-    flags = {"young": np.array([True, False])}
-    people = Sensitivities(np.array([0.0, 1.0]), np.array([3, 4]), 1, attributes=flags)
-    got = rdr(people, LAPLACE, scale=1.0, indicator="exact")
-    assert got.attributes["young"].tolist() == [True, False]
 
 
 # ---------------------------------------------------------------- RDR: exact expectations
@@ -246,11 +239,6 @@ def test_everybody_alike_has_variance_zero_and_ratio_one():
     assert got.describe() == {"min": 0.1, "max": 0.1, "mean": 0.1, "median": 0.1, "variance": 0.0, "ratio": 1.0}
 
 
-def test_nobody_at_all_is_an_error():
-    with pytest.raises(DataError, match="no individuals"):
-        summarise_rdr(make_rdrs([(1.0, 0)]))
-
-
 @given(weighted, st.one_of(st.floats(0, 1), st.sampled_from([0.0, 0.25, 0.5, 0.9, 0.99, 1.0])))
 def test_quantiles_are_those_of_people_one_by_one(pairs, p):
     people = sorted(Fraction(value) for value, count in pairs for _ in range(count))
@@ -269,6 +257,8 @@ def test_a_quantile_place_is_exact_however_many_people():
     assert weighted_quantile(np.array([0.0, 1.0, 2.0]), counts, 0.9) == 1.0
 
 
-def test_a_quantile_outside_its_range_is_refused():
+def test_a_summary_of_nobody_and_a_quantile_outside_its_range_are_refused():
+    with pytest.raises(DataError, match="no individuals"):
+        summarise_rdr(make_rdrs([(1.0, 0)]))
     with pytest.raises(OptionError, match="between 0 and 1"):
         weighted_quantile(np.array([1.0]), np.array([1]), 1.5)

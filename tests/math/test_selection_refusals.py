@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -15,7 +16,7 @@ from dosimeter.measures.means import BoundedMean
 from dosimeter.measures.quantiles import OrderStatistic, Quantile
 from dosimeter.measures.ranks import Rank
 from dosimeter.measures.sums import CentredSquares, CentredSum, Sum
-from dosimeter.planning.query_plan import AfterNoise, QueryPlan
+from dosimeter.planning import QueryPlan, plan_query
 from dosimeter.release.selection import (
     noisy_test_accuracy,
     outcome_distribution,
@@ -23,10 +24,11 @@ from dosimeter.release.selection import (
     require_additive,
     select_epsilon,
 )
-from dosimeter.schema.facts import Schema
+from dosimeter.schema import read_schema
 from dosimeter.sql import column_tree
 from tests.math.selection_problems import make_problem
 from tests.measure_classes import list_measures
+from tests.schemas import declare, whole
 
 
 def make_measure(kind: type[Measure], label: str) -> Measure:
@@ -46,22 +48,8 @@ def make_measure(kind: type[Measure], label: str) -> Measure:
 
 def plan_of(*kinds: type[Measure]) -> QueryPlan:
     measures = tuple(make_measure(kind, f"M{i}(x)") for i, kind in enumerate(kinds))
-    return QueryPlan(
-        sql="",
-        table="t",
-        columns=(),
-        where=None,
-        groups=(),
-        arguments=(),
-        measures=measures,
-        estimates=(),
-        outputs=(),
-        after=AfterNoise(None, True, ()),
-        declared=True,
-        hand_sensitivity=None,
-        schema=Schema("t", {}),
-        digest="",
-    )
+    counted = plan_query("SELECT COUNT(*) FROM t", read_schema(declare("t", 9, {"x": whole(0, 1)})))
+    return replace(counted, measures=measures)
 
 
 @pytest.mark.parametrize("kind", list_measures())
@@ -111,12 +99,10 @@ def test_an_unknown_method_is_refused() -> None:
 
 
 def test_data_that_contradicts_the_declaration_is_refused() -> None:
-    with pytest.raises(DataError):
-        make_problem([0.0, 1.0], n=3)
-    with pytest.raises(DataError):
-        make_problem([0.0, 1.5])
-    with pytest.raises(DataError):
-        make_problem([0.0, math.nan])
+    more: dict[str, Any] = {"n": 3}
+    for slots, changes in (([0.0, 1.0], more), ([0.0, 1.5], {}), ([0.0, math.nan], {})):
+        with pytest.raises(DataError):
+            make_problem(slots, **changes)
     with pytest.raises(OptionError):
         make_problem([0.0])
 

@@ -9,9 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dosimeter.influence.contributions import Contributions
 from dosimeter.risk.sensitivities import summarise_sensitivities
-from tests.math.influence_tables import length, list_rows, make_contributions, sparse_rows
+from tests.math.influence_tables import length, list_rows, make_contributions, make_dense, sparse_rows
 
 
 @given(sparse_rows(), st.sampled_from([1, 2]))
@@ -94,13 +93,7 @@ def test_a_long_run_of_close_values_is_data_and_stays_apart():
 def test_a_million_rows_are_summarised():
     """What compared every row with every other would not end."""
     n = 1_000_000
-    contributions = Contributions(
-        k=1,
-        people=np.ones(n, dtype=np.int64),
-        starts=np.arange(n + 1),
-        cells=np.zeros(n, dtype=np.int64),
-        changes=(np.arange(n, dtype=np.float64) * 7919) % 500_000,
-    )
-    got = summarise_sensitivities(contributions, 1, keep_vectors=False)
+    changes = (np.arange(n, dtype=np.float64)[:, np.newaxis] * 7919) % 500_000
+    got = summarise_sensitivities(make_dense(np.zeros((n, 1), dtype=np.int64), changes, k=1), 1, keep_vectors=False)
     assert got.values.tolist() == list(range(500_000))
     assert set(got.counts.tolist()) == {2}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from decimal import Decimal
 from random import Random
 from typing import Any
 
@@ -18,6 +17,7 @@ from dosimeter.schema import Schema
 from dosimeter.schema.toml import read_schema
 from dosimeter_paper.recompute.run import recompute_contributions
 from tests.oracle.leaving_out import assert_same_people, expand
+from tests.schemas import category, decimal, declare, whole
 from tests.whole_tables import whole_table
 
 
@@ -35,17 +35,12 @@ def assert_equals_closed_form(plan: QueryPlan, engine: DuckDBEngine, n: int, nor
         assert_same_people(expand(found), expand(profile.contributions(n, norm)))
 
 
-SMALL_SCHEMA = read_schema(
-    {
-        "table": "people",
-        "individuals": 40,
-        "columns": {
-            "team": {"type": "category", "values": ["a", "b", "c", "nobody"]},
-            "score": {"type": "integer", "bounds": [Decimal(-5), Decimal(9)]},
-            "pay": {"type": "decimal", "bounds": [Decimal(-2), Decimal(10)], "resolution": Decimal("0.25")},
-        },
-    }
-)
+SMALL: dict[str, Any] = {
+    "team": category("a", "b", "c", "nobody"),
+    "score": whole(-5, 9),
+    "pay": decimal(-2, 10, 0.25),
+}
+SMALL_SCHEMA = read_schema(declare("people", 40, SMALL))
 
 
 def draw_people(seed: int, rows: int) -> dict[str, Any]:

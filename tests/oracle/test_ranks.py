@@ -19,6 +19,7 @@ from dosimeter import Dataset
 from dosimeter.assessment import Risk
 from dosimeter_paper.recompute import recompute_risk
 from tests.math.rank_tables import end_target, flip, score
+from tests.schemas import category, declare, whole
 
 UPPER, GROUPS = 5, ("a", "b")
 EPSILON = 1.3
@@ -26,11 +27,8 @@ Row = tuple[str, str, int | None]  # who, group, value
 
 
 def open_table(rows: Sequence[Row], most: int) -> Dataset:
-    columns: dict[str, Any] = {
-        "g": {"type": "category", "values": list(GROUPS)},
-        "v": {"type": "integer", "bounds": [0, UPPER]},
-    }
-    schema: dict[str, Any] = {"table": "t", "individuals": 20, "reviewed": True, "columns": columns}
+    columns: dict[str, Any] = {"g": category(*GROUPS), "v": whole(0, UPPER)}
+    schema = declare("t", 20, columns)
     table = {"g": pa.array([g for _, g, _ in rows]), "v": pa.array([v for _, _, v in rows], pa.int64())}
     if most > 1:
         schema |= {"unit": "who", "max_rows_per_unit": most, "row_key": "key"}

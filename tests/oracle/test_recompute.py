@@ -23,6 +23,7 @@ from tests.oracle.leaving_out import assert_same_people, expand
 from tests.oracle.query_meanings import KINDS, queries
 from tests.oracle.recompute_tables import SMALL_SCHEMA, assert_equals_closed_form, draw_people, open_table
 from tests.oracle.visits import ARROW, SCHEMA, SLOTS, TABLES, Row
+from tests.schemas import declare, whole
 from tests.whole_tables import whole_table
 
 
@@ -91,13 +92,7 @@ def test_values_beyond_doubles_are_read_all_the_same(aggregate: str) -> None:
 
 def test_names_of_ours_may_be_columns_of_theirs() -> None:
     names = ["owner", "kind", "left_out", "g0", "a0", "a1", "m0", "people", "matching"]
-    schema = read_schema(
-        {
-            "table": "people",
-            "individuals": 9,
-            "columns": {name: {"type": "integer", "bounds": [Decimal(0), Decimal(50)]} for name in names},
-        }
-    )
+    schema = read_schema(declare("people", 9, {name: whole(0, 50) for name in names}))
     random = Random(3)
     engine = open_table({name: [random.randrange(4) for _ in range(9)] for name in names}, schema)
     for first, second in zip(names[::2], names[1::2], strict=False):

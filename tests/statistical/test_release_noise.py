@@ -9,7 +9,6 @@ again, Gaussian ones by minimising M3's expression over a grid of orders in high
 from __future__ import annotations
 
 import math
-import statistics
 from decimal import Decimal
 from fractions import Fraction
 from functools import cache
@@ -31,7 +30,6 @@ from dosimeter.mechanisms.mechanism import Mechanism
 from dosimeter.planning import PlanOptions, plan_query
 from dosimeter.planning.query_plan import QueryPlan
 from dosimeter.release.noisy_vector import add_noise_to, calibrate_plan
-from tests.earlier_releases import noise_for_quantiles
 from tests.schemas import category, decimal, declare, whole
 from tests.statistical.fits import bin_jointly, chi_square, excess, hoeffding_slack
 
@@ -209,52 +207,6 @@ def test_released_values_fit_and_neighbouring_tables_stay_within_epsilon(name: s
         assert excess(first, second, EPSILON, mechanism.delta) <= hoeffding_slack(EPSILON, bins, N, ALPHA_NEIGHBOURS)
     if mechanism is LAPLACE and name in ("count", "sum of whole numbers", "sum of decimals"):
         assert excess(here, there, EPSILON / 4, 0.0) > hoeffding_slack(EPSILON / 4, bins, N, ALPHA_NEIGHBOURS)
-
-
-# ---------------------------------------------------------------- without noise
-
-
-def exact_answers() -> dict[str, float]:
-    """What the queries ask for, computed by Python's own statistics."""
-    columns = {name: TABLE[name].to_pylist() for name in ("days", "pay", "score")}
-    return {
-        "count": sum(days > 0 for days in columns["days"]),
-        "sum of whole numbers": sum(columns["days"]),
-        "sum of decimals": float(sum(Fraction(str(value)) for value in columns["score"])),
-        "sum on a grid no float hits": float(sum(Fraction(str(value)) for value in columns["pay"])),
-        "average through sums": statistics.fmean(columns["days"]),
-        "average with a floor on rows": statistics.fmean(columns["score"]),
-        "minimum": min(columns["days"]),
-        "maximum": max(columns["score"]),
-        "median": statistics.median(columns["days"]),
-        "distinct values": len(set(columns["days"])),
-        "variance": statistics.pvariance(columns["days"]),
-    }
-
-
-@pytest.mark.parametrize(("mechanism", "epsilon"), [("laplace", 1e9), ("gaussian", 1e6)])
-@noise_for_quantiles()
-def test_a_very_large_epsilon_gives_the_exact_answer(mechanism: str, epsilon: float, tmp_path: Path) -> None:
-    """Laplace: noise of one step has a probability below e⁻⁹⁰⁰ on every grid; what is on no grid is rounded to one.
-
-    Gaussian: σ is about Δ/1,400, so that numbers of up to 30 steps are exact, and the others all but exact.
-    """
-    options: dict[str, Any] = {} if mechanism == "laplace" else {"mechanism": "gaussian", "delta": 1e-6}
-    coarse = ("count", "sum of whole numbers", "minimum", "distinct values")
-    with Dataset.open(TABLE, schema=SCHEMA) as dataset, Ledger.open(tmp_path / "ledger.db") as ledger:
-        for name, expected in exact_answers().items():
-            sql, floor, measures = QUERIES[name]
-            answer = dataset.release(
-                sql, ledger=ledger, epsilon=epsilon, policy="budget:1e17", delta_total=0.1, min_rows=floor, **options
-            )
-            assert answer.answer is not None
-            (value,) = answer.answer[0].values()
-            if mechanism == "laplace":
-                assert value == pytest.approx(expected, rel=1e-12, abs=float(measures[0][1] if floor else 0) + 1e-5)
-            elif name in coarse:
-                assert value == expected
-            else:
-                assert value == pytest.approx(expected, rel=0.02, abs=0.02)
 
 
 def test_grouped_columns_get_noise_of_their_own() -> None:

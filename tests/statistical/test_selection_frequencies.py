@@ -13,7 +13,6 @@ from itertools import product
 
 import numpy as np
 import pytest
-from scipy import stats
 
 from dosimeter.mechanisms import Gaussian, Laplace
 from dosimeter.mechanisms.mechanism import Mechanism
@@ -22,12 +21,9 @@ from dosimeter.release.noise import draw_discrete_laplace
 from dosimeter.release.selection import (
     OutcomeProbabilities,
     SelectionProblem,
-    noisy_test_accuracy,
     outcome_distribution,
     prepare_test,
     select_epsilon,
-    violation_probability,
-    violation_share,
 )
 from dosimeter.risk.largest_epsilon import paper_candidates
 from tests.statistical.conftest import PEOPLE
@@ -175,35 +171,7 @@ def adult(matching: int) -> SelectionProblem:
     )
 
 
-def share_of_violations(problem: SelectionProblem, counts: Sequence[int]) -> float:
-    slots = np.repeat(problem.values, problem.counts)
-    bad = [
-        np.var((slots + 1 / epsilon) / (1 + 1 / epsilon)) > problem.threshold * (1 + 1e-12)
-        for epsilon in problem.candidates
-    ]
-    released = counts[:-1]
-    return sum(count for count, violates in zip(released, bad, strict=True) if violates) / sum(released)
-
-
-def test_most_of_what_the_printed_test_releases_violates_the_preference(adult: SelectionProblem) -> None:
-    outcome = outcome_distribution(adult, method="paper")
-    share = violation_share(adult, outcome)
-    assert round(share, 2) == 0.87
-    assert 0.82 < violation_probability(adult, outcome) < 0.87
-    runs = 100_000
-    counts = simulate_floats(adult, "paper", runs, seed=3)
-    deviation = math.sqrt(share * (1 - share) / sum(counts[:-1]))
-    assert abs(share_of_violations(adult, counts) - share) < 3.9 * deviation  # n = 100,000, α = 1e-4, seeded
-    assert fit(counts, outcome) > 1e-3
-    assert noisy_test_accuracy(adult, method="paper").warning
-
-
-def test_almost_nothing_that_the_sharp_test_releases_violates_it(adult: SelectionProblem) -> None:
-    """Exact: 0.035 %. The integers, n = 20,000: more than 30 violations would have a chance below 1e-8."""
-    outcome = outcome_distribution(adult, method="sharp")
-    share = violation_share(adult, outcome)
-    assert share < 5e-4
-    runs = 20_000
-    counts = run_integers(adult, "sharp", runs)
-    assert share_of_violations(adult, counts) <= 30 / runs
-    assert stats.binom.sf(30, runs, share) < 1e-8
+def test_floats_follow_the_distribution_on_the_papers_data(adult: SelectionProblem) -> None:
+    """n = 100,000, α = 1e-3, seeded. What the sharp method releases here is nearly always the same ε."""
+    counts = simulate_floats(adult, "paper", 100_000, seed=3)
+    assert fit(counts, outcome_distribution(adult, method="paper")) > 1e-3

@@ -5,8 +5,6 @@ from __future__ import annotations
 import gzip
 import os
 import shutil
-import threading
-import time
 from collections.abc import Callable
 from datetime import date, datetime
 from decimal import Decimal
@@ -27,6 +25,7 @@ from dosimeter.influence.measured_rows import count_individuals
 from dosimeter.influence.rows.row_profile import measure_answer, measure_profile
 from dosimeter.planning import PlanOptions, plan_query
 from dosimeter.schema.facts import Column, ColumnType, Schema
+from tests.interrupting import interrupting
 from tests.whole_tables import whole_table
 
 # The same people in every kind of source that DuckDB reads, and the schema and rows that each must give.
@@ -454,21 +453,8 @@ def test_a_query_can_be_interrupted(fetch: Any) -> None:
     for at in range(1, 5):
         endless = endless.join(exp.alias_(engine.relation(), f"t{at}", table=True), join_type="cross")
     endless = endless.where("(t0.age + t1.age + t2.age * t3.age + t4.age) % 7 = 1")
-    stop = threading.Event()
-
-    def interrupt() -> None:
-        while not stop.is_set():
-            time.sleep(0.05)
-            engine.interrupt()
-
-    thread = threading.Thread(target=interrupt)
-    thread.start()
-    try:
-        with pytest.raises(Interrupted):
-            fetch(engine, endless)
-    finally:
-        stop.set()
-        thread.join()
+    with interrupting(engine), pytest.raises(Interrupted):
+        fetch(engine, endless)
     assert count_individuals(engine) == 3000
     progress = engine.progress()
     assert progress is None or 0 <= progress <= 100

@@ -116,28 +116,18 @@ def guest(site: Site) -> Iterator[Guest]:
         yield guest
 
 
-@pytest.fixture
-def bob(site: Site) -> Iterator[Guest]:
-    with site.guest("bob") as guest:
-        yield guest
+def open_browser_of(name: str) -> Any:
+    """Return a fixture of this name: a browser in which that user is signed in."""
+
+    @pytest.fixture(name=name)
+    def browser(site: Site) -> Iterator[Guest]:
+        with site.guest(name) as guest:
+            yield guest
+
+    return browser
 
 
-@pytest.fixture
-def conrad(site: Site) -> Iterator[Guest]:
-    with site.guest("conrad") as guest:
-        yield guest
-
-
-@pytest.fixture
-def carol(site: Site) -> Iterator[Guest]:
-    with site.guest("carol") as guest:
-        yield guest
-
-
-@pytest.fixture
-def anna(site: Site) -> Iterator[Guest]:
-    with site.guest("anna") as guest:
-        yield guest
+bob, conrad, carol, anna = map(open_browser_of, ("bob", "conrad", "carol", "anna"))
 
 
 @pytest.fixture

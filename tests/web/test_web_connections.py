@@ -11,7 +11,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
@@ -54,28 +54,23 @@ def is_closed(connection: socket.socket) -> bool:
 
 
 @pytest.fixture
-def attacked(tmp_path: Path) -> Iterator[Callable[[int], tuple[str, Path]]]:
-    """Starts a demonstration that may have so many file descriptors; gives its address and its log."""
-    running: list[subprocess.Popen[str]] = []
-
-    def start(descriptors: int) -> tuple[str, Path]:
-        log = tmp_path / "log"
-        with log.open("wb") as stream:
-            process = subprocess.Popen(
-                [sys.executable, "-c", RUN, "serve", "--demo", "--port", "0"],
-                stdout=subprocess.PIPE,
-                stderr=stream,
-                text=True,
-                preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (descriptors, descriptors)),
-            )
-        running.append(process)
+def attacked(tmp_path: Path) -> Iterator[tuple[str, Path]]:
+    """A demonstration that may have 256 file descriptors: its address and its log."""
+    log = tmp_path / "log"
+    with log.open("wb") as stream:
+        process = subprocess.Popen(
+            [sys.executable, "-c", RUN, "serve", "--demo", "--port", "0"],
+            stdout=subprocess.PIPE,
+            stderr=stream,
+            text=True,
+            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (256, 256)),
+        )
+    try:
         assert process.stdout is not None
         url = process.stdout.readline().split()[-1]
         wait_for(url)
-        return url, log
-
-    yield start
-    for process in running:
+        yield url, log
+    finally:
         end(process)
 
 
@@ -135,24 +130,13 @@ def is_open(connection: socket.socket) -> bool:
     return still
 
 
-def test_half_sent_requests_leave_the_page_to_others(attacked: Callable[[int], tuple[str, Path]]) -> None:
+def test_half_sent_requests_leave_the_page_to_others(attacked: tuple[str, Path]) -> None:
     """More sockets than the server has descriptors."""
-    url, log = attacked(256)
+    url, log = attacked
     for sent in (HALF, HALF_A_BODY, b""):
         assert attack(url, 280, 1, sent) >= 10
     assert "descriptors" not in log.read_text()
     assert log.stat().st_size < 10_000
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("sent", [HALF, HALF_A_BODY], ids=["head", "body"])
-def test_eleven_hundred_half_sent_requests_for_a_minute(
-    attacked: Callable[[int], tuple[str, Path]], sent: bytes
-) -> None:
-    url, log = attacked(1024)
-    assert attack(url, 1_100, 60, sent) >= 10
-    assert "descriptors" not in log.read_text()
-    assert log.stat().st_size < 1_000_000
 
 
 # ---------------------------------------------------------------- one connection
@@ -320,7 +304,6 @@ def test_a_full_server_lets_go_of_the_idle_before_the_new() -> None:
         ("192.0.2.7", "192.0.2.7"),
         ("::ffff:192.0.2.7", "192.0.2.7"),
         ("2001:db8:1:2:3:4:5:6", "2001:db8:1:2::/64"),
-        ("2001:db8:1:2:ffff::1", "2001:db8:1:2::/64"),
         ("2001:db8:1:3::1", "2001:db8:1:3::/64"),
         ("fe80::1%eth0", "fe80::/64"),
         ("unknown", "unknown"),

@@ -163,16 +163,9 @@ def test_sums_go_on_after_groups_that_nobody_declared(tmp_path: Path) -> None:
     """
     topics = ["flu"] * 30 + ["gout"] * 9 + [None] * 3
     table = pa.table({"topic": pa.array(topics, pa.string()), "room": [at % 2 for at in range(len(topics))]})
-    schema = {
-        "table": "notes", "individuals": len(topics), "reviewed": True,
-        "columns": {"topic": {"type": "text"}, "room": {"type": "integer", "bounds": [0, 1]}},
-        "tables": {
-            "rooms": {
-                "public": True, "key": "number", "source": "rooms.csv",
-                "columns": {"number": {"type": "integer", "bounds": [0, 1]}, "wing": {"type": "text"}},
-            }
-        },
-    }  # fmt: skip
+    columns = {"number": whole(0, 1), "wing": plain("text")}
+    beside = {"rooms": {"public": True, "key": "number", "source": "rooms.csv", "columns": columns}}
+    schema = declare("notes", len(topics), {"topic": plain("text"), "room": whole(0, 1)}, tables=beside)
     shown: dict[str, Any] = {"groups": "thresholded", "group_delta": 1e-6}
     asked: list[tuple[str, float, dict[str, Any]]] = [
         ("SELECT COUNT(*) FROM notes WHERE room = 0", 0.5, {}),

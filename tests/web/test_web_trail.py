@@ -161,22 +161,26 @@ def replace_meanwhile(patch: pytest.MonkeyPatch, act: Callable[[], object]) -> N
     patch.setattr(users, "_matches", match)
 
 
+ATTEMPTS: list[Callable[[Database], object]] = [
+    lambda opened: users.sign_in(opened, "anna", PASSWORD, LIMITS, hours=1),
+    lambda opened: users.change_password(opened, find_user(opened, "anna"), PASSWORD, "another password", LIMITS),
+]
+
+
+@pytest.mark.parametrize("attempt", ATTEMPTS, ids=["sign in", "change"])
 @pytest.mark.parametrize("act", [users.reset_password, users.disable_user])
-def test_old_password_opens_nothing_once_it_is_replaced(
-    opened: Database, monkeypatch: pytest.MonkeyPatch, act: Callable[[Database, str], object]
+def test_old_password_does_nothing_once_it_is_replaced(
+    opened: Database,
+    monkeypatch: pytest.MonkeyPatch,
+    act: Callable[[Database, str], str | None],
+    attempt: Callable[[Database], object],
 ) -> None:
-    replace_meanwhile(monkeypatch, lambda: act(opened, "anna"))
-    assert users.sign_in(opened, "anna", PASSWORD, LIMITS, hours=1) is None
-    anna = find_user(opened, "anna")
-    assert not users.change_password(opened, anna, PASSWORD, "another password", LIMITS)
-
-
-def test_old_password_changes_nothing_once_it_is_replaced(opened: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    anna, given = find_user(opened, "anna"), list[str]()
+    given: list[str | None] = []
     with monkeypatch.context() as patch:
-        replace_meanwhile(patch, lambda: given.append(users.reset_password(opened, "anna")))
-        assert not users.change_password(opened, anna, PASSWORD, "another password", LIMITS)
-    assert users.sign_in(opened, "anna", given[0], LIMITS, hours=1)
+        replace_meanwhile(patch, lambda: given.append(act(opened, "anna")))
+        assert not attempt(opened)
+    (fresh,) = given
+    assert bool(users.sign_in(opened, "anna", fresh or PASSWORD, LIMITS, hours=1)) == (fresh is not None)
 
 
 def test_no_token_is_made_by_a_session_that_has_ended(opened: Database) -> None:

@@ -25,6 +25,7 @@ from dosimeter.web.routes import accounts
 from dosimeter.web.settings import DatasetSettings
 from dosimeter.web.worker import JobMeter
 from tests.known import known
+from tests.schemas import declare, plain
 from tests.unit.test_thresholded_groups import COUNTS, FACTS, NOTES
 from tests.web.browsing import OpenPage, expect, find_barriers, wait_for_decision, wait_for_epsilon
 from tests.web.web_site import StartSite, read_text
@@ -93,9 +94,8 @@ def test_somebody_in_several_groups_counts_once_in_each() -> None:
     """40 people with two topics each: all have flu, 30 gout, 10 a topic of their own, which is hidden."""
     topics = ["flu"] * 40 + ["gout"] * 30 + [f"alone-{at}" for at in range(10)]
     table = pa.table({"who": [*range(40), *range(40)], "row": list(range(80)), "topic": topics})
-    columns = {"who": {"type": "integer", "identifying": True}, "row": {"type": "integer"}, "topic": {"type": "text"}}
-    schema: dict[str, Any] = {"table": "notes", "individuals": 40, "reviewed": True, "columns": columns}
-    schema |= {"unit": "who", "max_rows_per_unit": 2, "row_key": "row"}
+    columns = {"who": plain("integer") | {"identifying": True}, "row": plain("integer"), "topic": plain("text")}
+    schema = declare("notes", 40, columns, unit="who", max_rows_per_unit=2, row_key="row")
     options = LookOptions(groups="thresholded", group_delta=1e-6)
     with Dataset.open(table, schema=schema, table="notes") as dataset:
         order = ReleaseOrder(read_way(prefer="ratio:0.95"))
