@@ -238,6 +238,7 @@ def open_in(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
             if engine == "postgres":
                 url = request.getfixturevalue("postgres_url")
                 write_postgres(url, place, tables, types)
+                opened.callback(drop_schema, url, place)
                 return opened.enter_context(Dataset.open(url, schema=facts, table=f"{place}.{name}"))
             request.getfixturevalue("spark_session")
             paths = {each: tmp_path_factory.mktemp(place) / f"{each}.parquet" for each in tables}
@@ -248,6 +249,12 @@ def open_in(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
             return opened.enter_context(Dataset.open(paths[name], schema=schema, engine="spark"))
 
         yield open_tables
+
+
+def drop_schema(url: str, name: str) -> None:
+    """Leave the database to tests that find their only table in it."""
+    with psycopg.connect(url) as connection:
+        connection.execute(f"DROP SCHEMA {name} CASCADE")
 
 
 def write_postgres(url: str, place: str, tables: Mapping[str, pa.Table], types: Mapping[str, str]) -> None:
