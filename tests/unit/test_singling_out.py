@@ -151,6 +151,16 @@ def test_the_controller_is_told_before_an_answer_and_after_it(
     assert "singles people out" not in printed.out
 
 
+def test_a_dry_run_says_that_the_preference_decides_nothing(
+    clinic: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = [str(clinic), "SELECT district, COUNT(*) FROM clinic GROUP BY district"]
+    asked += ["--schema", str(clinic.with_suffix(".toml")), "--ledger", str(tmp_path / "ledger.db")]
+    for preference, told in (("ratio:0.95", True), ("error:40", False)):
+        main(["release", *asked, "--policy", "budget:2", "--prefer", preference, "--dry-run"])
+        assert ("decides nothing" in " ".join(capsys.readouterr().out.split())) == told
+
+
 def test_a_number_within_each_person_singles_out_nobody() -> None:
     """The first visit is everybody's; a number that tells all rows apart is one person's."""
     first = "SELECT COUNT(*) FROM visits WHERE visit = 1"

@@ -243,7 +243,7 @@ def print_dry_run(run: DryRun) -> None:
     elif found.epsilon is not None:
         console.print(f"ε would be {format_epsilon(found.epsilon)}.")
         _print_cost(console, found.cost)
-    for warning in word_all(run.concerned):
+    for warning in word_all(run.warnings):
         console.print(Text(warning))
     if run.shown is not None:
         console.print(shown_groups_table(run.shown))

@@ -134,7 +134,8 @@ def _name_few(count: int) -> str:
 
 
 def _word_equally(found: people.EquallyExposed) -> str:
-    held = "" if found.smallest is None else f" The smallest group holds {format_people(found.smallest)}."
+    few = found.smallest is not None and found.smallest < people.FEW  # which is a finding by itself
+    held = "" if found.smallest is None or few else f" The smallest group holds {format_people(found.smallest)}."
     return (
         "Everybody is equally exposed at every ε. That is not the same as safe, and RDR cannot help to choose ε: "
         f"look at what ε guarantees each person (own ε).{held}"

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from dosimeter.errors import DataError, SourceUnreachable
-from dosimeter.findings import Finding, find_aimed, find_few, word_all
+from dosimeter.findings import CAUTIONS, Finding, find_aimed, find_few, pick, word_all
 from dosimeter.html import write_paragraphs, write_table
 from dosimeter.influence import read_public_tables
 from dosimeter.json_values import JsonObject, JsonValue
@@ -42,7 +42,7 @@ class DryRun:
     ``repeated``: the same request was answered before, and would be answered from the ledger at no charge. ``stopped``:
     the incident that has already stopped the dataset. ``found``: the ε, the cost, why a denial would be certain, and
     what the analyst would see. ``shown``: how many thresholded groups would be shown; None for declared groups (H1).
-    ``concerned``: what is worth saying of whom the query is about, if that was measured.
+    ``warnings``: what to read first: whom the query is about, and what limits the word of a preference.
     """
 
     query: str
@@ -51,7 +51,7 @@ class DryRun:
     stopped: Incident | None
     found: Preview
     shown: ShownGroups | None = None
-    concerned: tuple[Finding, ...] = ()
+    warnings: tuple[Finding, ...] = ()
 
     @property
     def reason(self) -> str | None:
@@ -95,7 +95,7 @@ class DryRun:
         told = [(name, value) for name, value in self.describe().items() if not isinstance(value, (Mapping, list))]
         told.append(("the analyst sees", ", ".join(f"{name}: {value}" for name, value in self.analyst_sees.items())))
         facts = [(name.replace("_", " "), value) for name, value in told if value is not None]
-        head = ["For the controller only: nothing is charged or released.", *word_all(self.concerned)]
+        head = ["For the controller only: nothing is charged or released.", *word_all(self.warnings)]
         return write_paragraphs(head) + write_table((), facts)
 
 
@@ -117,13 +117,13 @@ def preview_release(query: Question, order: ReleaseOrder, ledger: Ledger) -> Dry
         earlier = ledger.find_answer(prepared.dataset, digest_request(prepared, source))
         prepared = prepared if earlier else recall_number(ledger, prepared, source)
     charges = find_charges(agreement.terms, prepared)
-    found, shown, concerned = (
+    found, shown, warnings = (
         (_preview_repeat(prepared, earlier, charges), None, ()) if earlier else _preview_new(dataset, prepared, charges)
     )
     stopped = ledger.stopped(prepared.dataset)
     if stopped is not None:
         found = replace(found, reason=found.reason or _explain_stop(stopped), cost=None, sees=STOPPED)
-    return DryRun(prepared.plan.sql, order.way.algorithm, earlier is not None, stopped, found, shown, concerned)
+    return DryRun(prepared.plan.sql, order.way.algorithm, earlier is not None, stopped, found, shown, warnings)
 
 
 def _explain_stop(incident: Incident) -> Problem:
@@ -156,7 +156,8 @@ def _preview_new(
     except DataError as error:  # the release would stop the dataset without saying why
         return Preview(reason=error.problem, epsilon=prepared.order.way.named_epsilon, sees=STOPPED), None, ()
     found = prepared.order.way.preview(prepared, risk, charges)
-    concerned = (*find_aimed(risk.plan, risk.matched), *find_few(risk, risk.smallest_group()))
+    about = (*find_aimed(risk.plan, risk.matched), *find_few(risk, risk.smallest_group()))
+    warnings = (*about, *pick(found.findings, CAUTIONS))
     if prepared.plan.threshold is None or found.epsilon is None:
-        return found, None, concerned
-    return found, risk.foresee_groups((found.epsilon,)), concerned
+        return found, None, warnings
+    return found, risk.foresee_groups((found.epsilon,)), warnings

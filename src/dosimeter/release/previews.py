@@ -12,6 +12,7 @@ from dosimeter.postprocess import list_facts, tell_ranks, word_facts
 from dosimeter.problems import Problem, Surface
 
 if TYPE_CHECKING:
+    from dosimeter.findings import Finding
     from dosimeter.planning import QueryPlan
     from dosimeter.release.order import PreparedRelease
 
@@ -68,6 +69,11 @@ class Preview(Private):
     epsilon: float | None = None
     cost: Cost | None = None
     sees: JsonObject
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """Return what is worth saying about how ε is set; nothing where it is simply given."""
+        return ()
 
     def describe(self) -> JsonObject:
         return {

@@ -136,6 +136,10 @@ class PreferredPreview(Preview):
 
     choice: Choice
 
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        return self.choice.findings
+
     def describe(self) -> JsonObject:
         reason: JsonObject = {"reason": self.describe_reason()}
         head = self.describe_way() | reason if self.epsilon is not None else reason | self.describe_way()
