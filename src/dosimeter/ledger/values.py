@@ -213,10 +213,8 @@ class Reservation:
             raise LedgerError("Only a denial has a reason.")
         if self.status == "reserved" and self.charge.epsilon == 0:
             raise LedgerError("A reservation for an answer must charge an epsilon larger than 0.")
-        unread = (
-            self.reason != "preference"
-        )  # otherwise the groups of the data were read, and their δ may be charged (H1)
-        if self.status == "denied" and (self.charge.epsilon != 0 or (self.charge.delta != 0 and unread)):
+        # A reason can lie in the data: then the groups of the data were read, and their δ may be charged (H1).
+        if self.status == "denied" and (self.charge.epsilon != 0 or (self.charge.delta != 0 and self.reason is None)):
             raise LedgerError("A denial charges nothing but epsilon_svt, and only if the noisy test was run.")
         if self.opening is not None and self.status == "denied" and self.charge.is_nothing:
             raise LedgerError("A denial that charges nothing opens no account.")
