@@ -86,6 +86,11 @@ def test_every_finding_has_its_sentence() -> None:
     assert all(issubclass(kind, Finding) for kind in SENTENCES)
 
 
+def test_every_finding_is_a_frozen_value_before_it_is_first_used() -> None:
+    """Threads use one for the first time at once: nothing may be made then."""
+    assert all("__dataclass_fields__" in vars(kind) and "__init__" in vars(kind) for kind in list_findings())
+
+
 def test_every_finding_that_weighs_has_a_place_on_the_page() -> None:
     """Otherwise one could turn the verdict, and nobody would read why."""
     told = {*CAUTIONS, *GIVEN, *STATES, *NEXT, *_REMINDERS, *(kind for _, kinds in _LINES.values() for kind in kinds)}

@@ -137,14 +137,27 @@ def test_an_account_without_room_denies_whatever_the_data_hold(ledger: Ledger) -
             assert dataset.release(COUNTS, ledger=ledger, **{**options, "delta_total": 0.1}).status == "released"
 
 
-def test_a_denial_that_reads_the_data_is_charged_the_delta(notes: Dataset, ledger: Ledger) -> None:
-    denied = notes.release(COUNTS, ledger=ledger, prefer="MIN(rdr) > 1000000", **THRESHOLDED, **TERMS)
-    assert denied.status == "denied"
-    account = known(ledger.account("notes"))
-    assert (account.entries[0].delta, account.entries[0].reason) == (Decimal("0.000001"), "preference")
-    found = notes.release(COUNTS, ledger=ledger, prefer="ratio:0.5", candidates="1", **THRESHOLDED)
-    assert found.status == "released"
-    assert found.epsilon is None
+@pytest.mark.parametrize(
+    ("wanted", "terms", "reason"),
+    [
+        ({"prefer": "ratio:0.999999"}, {}, "preference"),
+        ({"prefer": "error:40", "chosen": 0.01}, {}, "chosen"),
+        ({"prefer": "error:40"}, {"max_epsilon": 0.02}, "cap"),
+        ({"prefer": "error:40"}, {"policy": "budget:0.02"}, "budget"),
+    ],
+)
+def test_a_denial_that_reads_the_data_is_charged_the_delta(
+    notes: Dataset, ledger: Ledger, wanted: dict[str, Any], terms: dict[str, Any], reason: str
+) -> None:
+    """Whatever its reason is: otherwise it would be free, and tell of the data each time (H1)."""
+    candidates = {"candidates": "10,0.5,0.1,0.01"} if reason != "preference" else {"candidates": "10"}
+    answer = notes.release(COUNTS, ledger=ledger, **wanted, **candidates, **THRESHOLDED, **{**TERMS, **terms})
+    assert answer.describe() == {"status": "denied"}
+    (entry,) = known(ledger.account("notes")).entries
+    assert (entry.epsilon, entry.delta, entry.reason) == (None, Decimal("0.000001"), reason)
+    if reason == "preference":
+        found = notes.release(COUNTS, ledger=ledger, prefer="ratio:0.5", candidates="1", **THRESHOLDED)
+        assert (found.status, found.epsilon) == ("released", None)
 
 
 # ---------------------------------------------------------------- refused, by public facts

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from dosimeter.web.decision.accuracy import NUMBERS_SHOWN
+from dosimeter.web.decision.approve import LONGEST_PREFERENCE
 from tests.known import known
 from tests.web.browsing import OpenPage, decide, expect, wait_for_epsilon, wait_for_rest
 from tests.web.web_site import COUNT, Guest, Site, StartSite, clinic_settings, read_text, write_dataset
@@ -209,6 +210,15 @@ def read_part(page: str, name: str) -> str:
 
 
 # ---------------------------------------------------------------- what the lines speak for
+
+
+def test_a_preference_that_is_long_once_written_out_is_refused(anna: Guest, carol: Guest) -> None:
+    fields = {"preset": "own", "text": ",".join(f"error:{at}" for at in range(100, 290)), "epsilon": "0.05"}
+    assert len(fields["text"]) < LONGEST_PREFERENCE
+    query_id = anna.ask()
+    carol.get(f"/decide/{query_id}")
+    assert "3,000 letters" in carol.get(f"/decide/{query_id}/live", params=fields).text
+    assert carol.get(f"/decide/{query_id}/confirm", params=fields).status_code == 422
 
 
 OVER_ERRORS = {"preset": "own", "text": "error <= 50"}

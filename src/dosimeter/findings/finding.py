@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import ClassVar, Self, dataclass_transform
+from typing import ClassVar, dataclass_transform
 
 from dosimeter.html import Private
 
@@ -30,10 +30,9 @@ class Subject(Enum):
 class Finding(Private):
     """One thing worth saying. Its fields are the numbers and names that the sentence needs. Private.
 
-    Every subclass is a frozen dataclass, and becomes one when it is first used: of some fifty kinds, one query has a
-    few. It gives what differs from the class it extends beside this class's name: ``weight``: how it bears on taking
-    the ε. ``about``: what it is about. ``is_note``: it stands among the notes, below everything else, and in JSON's
-    ``notes``. ``is_advice``: it stands among the advice. It can be both.
+    Every subclass is a frozen dataclass, and gives what differs from the class it extends beside this class's name:
+    ``weight``: how it bears on taking the ε. ``about``: what it is about. ``is_note``: it stands among the notes,
+    below everything else, and in JSON's ``notes``. ``is_advice``: it stands among the advice. It can be both.
     """
 
     weight: ClassVar[Weight] = Weight.REMARK
@@ -53,9 +52,4 @@ class Finding(Private):
         for name, value in given.items():
             if value is not None:
                 setattr(cls, name, value)
-
-    def __new__(cls, *_: object, **__: object) -> Self:
-        for each in reversed(cls.__mro__[:-1]):
-            if issubclass(each, Finding) and each is not Finding and "__dataclass_fields__" not in vars(each):
-                dataclass(frozen=True, repr=False)(each)
-        return super().__new__(cls)
+        dataclass(frozen=True, repr=False)(cls)

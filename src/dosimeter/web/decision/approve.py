@@ -59,6 +59,10 @@ class AlreadyDecided(DosimeterError):
         self.query = query
 
 
+LONGEST_PREFERENCE = 3_000
+"""Letters of a preference, as it is typed and as it goes on record."""
+
+
 class Approval(BaseModel):
     """A controller's approval. ``epsilon``: the approved ε; None where the noisy test will find it.
 
@@ -69,7 +73,7 @@ class Approval(BaseModel):
     """
 
     epsilon: Annotated[float, Field(gt=0, lt=1e300, allow_inf_nan=False)] | None = None
-    preference: Annotated[str, Field(max_length=3_000), AfterValidator(check_text)] | None = None
+    preference: Annotated[str, Field(max_length=LONGEST_PREFERENCE), AfterValidator(check_text)] | None = None
     continued: bool = False
     reason: str = ""
     other_people: bool = False

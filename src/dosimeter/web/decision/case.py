@@ -10,14 +10,14 @@ from typing import Annotated
 from fastapi import Depends
 
 from dosimeter.dataset import Dataset
-from dosimeter.errors import InputError
+from dosimeter.errors import InputError, PreferenceError
 from dosimeter.ledger import SharedPeople
 from dosimeter.planning import digest_measured
 from dosimeter.problems import Surface
 from dosimeter.release import PreparedRelease, find_people
 from dosimeter.risk import Preference, parse_preference
 from dosimeter.schema import Schema
-from dosimeter.web.decision.approve import AlreadyDecided, settle_unfinished
+from dosimeter.web.decision.approve import LONGEST_PREFERENCE, AlreadyDecided, settle_unfinished
 from dosimeter.web.decision.conditions import admit_condition
 from dosimeter.web.decision.form import DecisionForm, write_preference
 from dosimeter.web.decision.measured import MeasuredQuery, measure_query, name_job
@@ -189,5 +189,7 @@ def read_preference(state: ServerState, case: Case, user: User, form: DecisionFo
         return parse_preference(f"variance:{case.served.settings.variance!r}")
     usual = read_thresholds(state.database, user)["normal"]  # whatever priority the analyst gave
     preference = write_preference(form, case.served.schema, usual)
+    if len(preference.text) > LONGEST_PREFERENCE:  # short names are written out
+        raise PreferenceError(f"Written out, the preference has more than {LONGEST_PREFERENCE:,} letters. Shorten it.")
     admit_condition(state, user, case.query, case.prepared.plan, preference)
     return preference

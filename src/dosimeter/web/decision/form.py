@@ -13,6 +13,7 @@ from dosimeter.errors import PreferenceError
 from dosimeter.risk import PRESETS, Preference, parse_preference
 from dosimeter.schema import ColumnType, Schema
 from dosimeter.show import format_number
+from dosimeter.web.decision.approve import LONGEST_PREFERENCE
 from dosimeter.web.public import check_text
 
 Named = Literal["cautious", "balanced", "exploratory"]
@@ -44,7 +45,7 @@ class DecisionForm(BaseModel):
     column: Annotated[str, Field(max_length=200), AfterValidator(check_text)] = ""
     value: Annotated[str, Field(max_length=500), AfterValidator(check_text)] = ""
     share: Annotated[float, Field(gt=0, le=100, allow_inf_nan=False)] = 90.0
-    text: Annotated[str, Field(max_length=3_000), AfterValidator(check_text)] = ""
+    text: Annotated[str, Field(max_length=LONGEST_PREFERENCE), AfterValidator(check_text)] = ""
     epsilon: Annotated[float, Field(gt=0, lt=1e300, allow_inf_nan=False)] | None = None
     raw: bool = False
     linear: bool = False
