@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dosimeter.postprocess import foresee_accuracy, keep_worst, needs_values, rank_errors
+from dosimeter.postprocess import count_drawn, foresee_accuracy, keep_worst, needs_values, rank_errors
 from dosimeter.risk import (
     AbsoluteRisk,
     Candidate,
@@ -23,6 +23,7 @@ from dosimeter.risk import (
 )
 
 if TYPE_CHECKING:
+    from dosimeter.arrays import FloatArray
     from dosimeter.assessment.risk import Risk
     from dosimeter.options import Indicator
     from dosimeter.postprocess import ColumnAccuracy
@@ -83,7 +84,10 @@ def list_lines(risk: Risk, many: Sequence[RDRs]) -> tuple[Candidate, ...]:
         Candidate(
             epsilon=epsilon,
             noise_scale=None if plan.only_ranks else risk.noise_scale(epsilon),
-            error_95=tuple(each.worst for each in accuracy),
+            error_95=tuple(
+                None if drawn is not None else each.worst
+                for each, drawn in zip(accuracy, rows or (None,) * len(accuracy), strict=True)
+            ),
             rdr=spread,
             absolute=absolute,
             rank_errors=rows,
@@ -102,16 +106,25 @@ def foresee_each(
     ``clamp``: whether released numbers would be put back into their bounds. ``read``: read the exact numbers even if no
     error depends on them.
     """
-    held = risk.plan.additive and risk.profile.holds_totals
-    known = held or needs_values(risk.plan) or (read and bool(risk.plan.digest))
+    plan, left_out = risk.plan, risk.left_out.moves_numbers
+    held = plan.additive and risk.profile.holds_totals
+    known = held or needs_values(plan) or ((read or left_out) and bool(plan.digest))
     foreseen = risk.foreseen
     listed = sorted({*risk.candidates, *epsilons})
     needed = listed[listed.index(min(epsilons)) :] if epsilons else []
     missing = [epsilon for epsilon in needed if (epsilon, clamp, known) not in foreseen]
     if missing:
-        numbers = [(each.keys, each.values) for each in risk.measured().blocks] if known else None
-        scales = [risk.noise_scale(epsilon) for epsilon in missing]
-        found = foresee_accuracy(risk.plan, risk.mechanism, scales, numbers, clamp=clamp)
+        numbers = risk.held_numbers() if known else None
+        found = foresee_accuracy(
+            plan,
+            risk.mechanism,
+            [risk.noise_scale(epsilon) for epsilon in missing],
+            numbers,
+            clamp=clamp,
+            ranked=find_drawn_errors(risk, missing) if known and plan.ranks else None,
+            plain=risk.plain if known and left_out else None,
+            unknown=left_out and risk.plain is None,
+        )
         foreseen.update({(epsilon, clamp, known): each for epsilon, each in zip(missing, found, strict=True)})
     return [
         keep_worst(
@@ -120,6 +133,25 @@ def foresee_each(
         )
         for epsilon in epsilons
     ]
+
+
+def find_drawn_errors(risk: Risk, epsilons: Sequence[float]) -> dict[tuple[int, int], FloatArray]:
+    """Return the 95 % errors of the numbers drawn by rank, as values, by block and measure: they depend on the data.
+
+    Each has a row per ε and a column per group. The drawn value's rank is off by at most the stated number of rows
+    (E3); the error is the distance to the farthest value of which that is true. ∞ for a group without values.
+    """
+    counts = [(len(block.keys), len(part.measures)) for block, part in zip(risk.measured().blocks, risk.plan.blocks)]
+    firsts = np.cumsum([0, *(groups * measures for groups, measures in counts)])
+    found: dict[tuple[int, int], FloatArray] = {}
+    cells = count_drawn(risk.plan)
+    for cell in risk.ranked.cells:
+        block = int(np.searchsorted(firsts, cell.cell, side="right")) - 1
+        group, measure = divmod(cell.cell - int(firsts[block]), counts[block][1])
+        errors = found.setdefault((block, measure), np.full((len(epsilons), counts[block][0]), np.inf))
+        for level, epsilon in enumerate(epsilons):
+            errors[level, group] = cell.find_error(risk.plan.rank_share(epsilon), cells)
+    return found
 
 
 def measure_absolutes(

@@ -66,6 +66,10 @@ class MeetsPreference(OnPeople):
     epsilon: float
 
 
+class FoundFromData(WarningOfPeople):
+    """ε is found from the data and hidden (algorithm 1): no limit on risk holds (G2)."""
+
+
 class MetByAll(WarningOfPeople):
     """Every ε meets the preference, so that it decides nothing about the risk (F4)."""
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from dosimeter.findings import on_account as account
 from dosimeter.findings import on_answer as answer
+from dosimeter.findings import on_left_out as left
 from dosimeter.findings import on_method as method
 from dosimeter.findings import on_people as people
 from dosimeter.findings.finding import Finding
@@ -245,6 +246,8 @@ def word_errors(columns: Sequence[str], accuracy: AnswerAccuracy, *, most: int |
     told = f"{', '.join(errors)} (95 %)"
     if accuracy.numbers:
         told += f"; {_word_drowned(accuracy.drowned, accuracy.numbers)}"
+    if accuracy.lost:
+        told += f"; {_word_lost(accuracy.lost, accuracy.bounded)}"
     if accuracy.too_few:
         count = "1 number has" if accuracy.too_few == 1 else f"{accuracy.too_few:,} numbers have"
         told += f"; {count} too few people behind {'it' if accuracy.too_few == 1 else 'them'} to tell"
@@ -257,9 +260,10 @@ def word_errors(columns: Sequence[str], accuracy: AnswerAccuracy, *, most: int |
 
 def _word_gain(found: answer.Errors) -> str:
     told = word_errors(found.columns, found.accuracy, most=found.most)
-    if found.share is not None and found.accuracy.numbers:
-        percent = f"{format_number(100.0 * found.share, 2)} %"
-        told += f"; the error is {percent} of it" if found.alone else f"; a typical one is off by up to {percent}"
+    if found.share is not None and found.accuracy.numbers + found.accuracy.bounded:
+        of = " of the range" if not found.accuracy.numbers else "" if not found.alone else " of it"
+        percent = f"{format_number(100.0 * found.share, 2)} %{of}"
+        told += f"; the error is {percent}" if found.alone else f"; a typical one is off by up to {percent}"
     return f"At ε = {format_epsilon(found.epsilon)} the analyst would get {told}."
 
 
@@ -288,6 +292,13 @@ def _word_drowned(drowned: int, numbers: int, verb: str = "is") -> str:
     if not drowned:
         return f"all {numbers:,} numbers {plural} larger than their error"
     return f"{drowned:,} of {numbers:,} numbers {plural} no larger than their error"
+
+
+def _word_lost(lost: int, numbers: int) -> str:
+    """Say how many numbers with bounds are off by so much of their range that they say little (E6)."""
+    if numbers == 1:
+        return "that is more than a quarter of the range in which it lies by its bounds"
+    return f"{lost:,} of {numbers:,} numbers may be off by more than a quarter of the range given by their bounds"
 
 
 def _word_coarser(found: answer.CoarserQuery) -> str:
@@ -339,7 +350,8 @@ def _word_not_as_asked(found: answer.NotAsExactAsAsked) -> str:
 def _word_by_group(found: method.ErrorByGroup) -> str:
     parts = []
     if found.typical is not None and found.worst is not None:
-        relative = "" if found.relative is None else f" ({format_number(100.0 * found.relative, 2)} % of the number)"
+        of = "of the range" if found.bounded else "of the number"
+        relative = "" if found.relative is None else f" ({format_number(100.0 * found.relative, 2)} % {of})"
         parts.append(
             f"in a typical group ± {format_number(found.typical)}{relative}, "
             f"in the worst ± {format_number(found.worst)}{' or more' if found.too_few else ''}"
@@ -351,7 +363,8 @@ def _word_by_group(found: method.ErrorByGroup) -> str:
     if found.beyond:
         where = f"in {found.beyond:,} of {found.groups:,} groups " if found.groups > 1 else ""
         empty = ", groups of nobody included" if found.beyond > found.drowned and found.groups > 1 else ""
-        parts.append(f"{where}the error exceeds the number itself{empty}")
+        than = "a quarter of the range" if found.bounded else f"the number itself{empty}"
+        parts.append(f"{where}the error exceeds {than}")
     return f"At ε = {format_epsilon(found.epsilon)}, {found.column}: {'; '.join(parts)}."
 
 
@@ -402,6 +415,16 @@ SENTENCES: Mapping[type[Finding], str | Callable[[Any], str]] = {
     answer.MetButNotGranted: _word_not_granted,
     answer.Conflict: _word_conflict,
     answer.Errors: _word_gain,
+    left.RowsCut: left.word_rows_cut,
+    left.ValuesClamped: left.word_clamped,
+    left.OutsideGroups: left.word_outside,
+    left.ManyOutsideGroups: left.word_outside,
+    left.BiasUnknown: (
+        "Something is cut or clamped, and how far that moves the numbers could not be computed: errors are those of the "
+        "noise alone."
+    ),
+    left.NumbersOff: left.word_off,
+    left.NumbersFarOff: left.word_off,
     answer.StepTo: _word_step,
     answer.WorthLittle: lambda found: (
         f"Warning: at ε = {format_epsilon(found.epsilon)} the answer would be worth little."
@@ -425,6 +448,9 @@ SENTENCES: Mapping[type[Finding], str | Callable[[Any], str]] = {
     people.FailsPreference: _word_fails,
     people.FailsByAccuracy: _word_fails,
     people.MeetsPreference: lambda found: f"ε = {format_epsilon(found.epsilon)} meets the preference.",
+    people.FoundFromData: (
+        "ε is found from the data, and its size tells something by itself: no limit on what an attacker learns holds."
+    ),
     people.MetByAll: "Every ε meets the preference, so it decides nothing about risk: look at the guesses.",
     people.NoLimitOnRisk: "The preference does not limit the risk: look at the guesses.",
     people.LooserThanOwn: _word_looser,
@@ -491,10 +517,6 @@ SENTENCES: Mapping[type[Finding], str | Callable[[Any], str]] = {
     ),
     method.QuantileOnZero: lambda found: (
         f"{found.aggregate} falls on people who do not move the answer at all. By itself it constrains nothing."
-    ),
-    method.NoErrorInRows: (
-        "An error in rows is neither an error in the number's own units nor a relative error: here no ε meets a "
-        "condition on these, nor a preset, which holds one. Use advantage:0.25 or own:0.5."
     ),
     method.EveryEpsilonMeets: "Every ε meets this preference.",
     method.LimitBelow: lambda found: (

@@ -35,7 +35,7 @@ from dosimeter.risk.largest_epsilon import (
 )
 from dosimeter.risk.preference import PeopleAggregate, Preference, parse_preference
 from dosimeter.risk.preference_functions import FUNCTIONS
-from dosimeter.risk.preference_names import PRESETS, SAFE_ADVANTAGE, SAFE_LIMIT
+from dosimeter.risk.preference_names import PRESETS, SAFE_ADVANTAGE, SAFE_LIMIT, USUAL_PRESET
 from dosimeter.risk.preference_terms import PreferenceFunction, Verdict
 from dosimeter.risk.rank_distances import RankCells, compute_rank_rdr
 from dosimeter.risk.rdr import compute_rdr, summarise_rdr, summarise_rdrs, weighted_quantile

@@ -1,6 +1,6 @@
 """Short names of preferences, and presets: one row of a table each. The condition behind a name is always shown.
 
-A preset is a condition on risk and accuracy, such as ``advantage:0.1,relative_error:0.5``. The reasons for its numbers
+A preset is a condition on risk and accuracy, such as ``advantage:0.1,relative_error:0.25``. The reasons for its numbers
 are in the controller's guide.
 """
 
@@ -53,6 +53,7 @@ class Preset:
     words: str
 
 
+_EXACT_ENOUGH = "and no number is off by more than a quarter of itself or, if it has bounds, of their width"
 SAFE_ADVANTAGE = 0.25
 """The advantage up to which advice calls an ε safe if the preference does not decide: that of ``balanced``."""
 SAFE_LIMIT = SAFE_ADVANTAGE * (1.0 + 1e-12)
@@ -60,18 +61,17 @@ SAFE_LIMIT = SAFE_ADVANTAGE * (1.0 + 1e-12)
 
 PRESETS: Mapping[str, Preset] = {
     "cautious": Preset(
-        "advantage:0.1,relative_error:0.5",
-        "of 100 guesses who is in at most 5 more are right than by tossing a coin, and no number is off by more than "
-        "half of itself",
+        "advantage:0.1,relative_error:0.25",
+        f"of 100 guesses who is in at most 5 more are right than by tossing a coin, {_EXACT_ENOUGH}",
     ),
     "balanced": Preset(
-        f"advantage:{SAFE_ADVANTAGE:g},relative_error:0.5",
-        "of 100 guesses who is in at most 12.5 more are right than by tossing a coin, and no number is off by more "
-        "than half of itself",
+        f"advantage:{SAFE_ADVANTAGE:g},relative_error:0.25",
+        f"of 100 guesses who is in at most 12.5 more are right than by tossing a coin, {_EXACT_ENOUGH}",
     ),
     "exploratory": Preset(
-        "advantage:0.5,relative_error:1",
-        "of 100 guesses who is in at most 25 more are right than by tossing a coin, and no number is off by more than "
-        "itself",
+        "advantage:0.5,relative_error:0.25",
+        f"of 100 guesses who is in at most 25 more are right than by tossing a coin, {_EXACT_ENOUGH}",
     ),
 }
+USUAL_PRESET = "balanced"
+"""The preset that limits where a controller starts, where they stated no other preference."""

@@ -117,44 +117,6 @@ def write_error(typical: float | None, worst: float | None, *, in_rows: bool) ->
     return NO_ERROR if size is None else format_error(size, in_rows=in_rows)
 
 
-def find_enough(measured: MeasuredQuery, wanted: float | None) -> float | None:
-    """Return the smallest ε at which the error of every column is at most ``wanted``; None if there is none.
-
-    If the answer has groups, the error of a column is the median over its groups. None also if ``wanted`` is None, or
-    if a column is drawn by rank, because its error is in rows.
-    """
-    if wanted is None:
-        return None
-    columns = [show_errors(measured, place) for place in range(len(measured.columns))]
-    good = [
-        line.epsilon
-        for line in measured.candidates
-        if all(_is_enough(errors[line.epsilon], wanted) for errors in columns)
-    ]
-    return min(good, default=None)
-
-
-def _is_enough(error: ColumnError, wanted: float) -> bool:
-    if error.too_few:  # the few groups that can be told are the largest ones, not typical ones
-        return False
-    return error.typical is not None and not error.in_rows and error.typical <= wanted * (1.0 + 1e-12)
-
-
-def find_share(measured: MeasuredQuery, epsilon: float) -> float | None:
-    """Return the relative error of a typical number, in the column where it is largest; None if none can be told.
-
-    Where a column is drawn by rank: by which share of the people in an average group the rank may be off.
-    """
-    shares = []
-    for place in range(len(measured.columns)):
-        error, matched = show_errors(measured, place)[epsilon], measured.risk.matched
-        if error.in_rows and error.typical is not None and matched:
-            shares.append(error.typical * max(1, len(measured.groups)) / matched)
-        elif not error.in_rows and error.typical is not None and error.share is not None:
-            shares.append(error.share)
-    return max(shares, default=None)
-
-
 def write_errors(measured: MeasuredQuery, epsilon: float) -> str:
     """Write the errors of the first columns at one ε, each in a typical group, where groups differ."""
     count = len(measured.columns)

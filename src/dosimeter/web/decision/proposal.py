@@ -17,7 +17,6 @@ from dosimeter.findings import (
     find_for_proposal,
 )
 from dosimeter.release import find_refusal
-from dosimeter.web.decision.accuracy import find_enough, find_share
 from dosimeter.web.decision.measured import MeasuredQuery
 from dosimeter.web.decision.offer import Offer
 
@@ -62,13 +61,11 @@ def find_for_approval(
         remaining=offer.remaining,
         testing=offer.testing,
         epsilon_svt=float(offer.charges.epsilon_svt),
+        hidden=offer.algorithm == "find",
         wanted=wanted,
-        enough=find_enough(measured, wanted),
         looser=find_looser(offer, own),
         refusal=None if offer.found is not None else find_refusal(offer.charges, choice.meeting),
         smallest=measured.smallest_group,
-        rows=max(1, len(measured.groups)),
-        share=find_share(measured, at),
         meets_people=by_people is not None and any(c.satisfied for c in by_people.candidates if c.epsilon == at),
         here=measured.find_at(at),
         accuracies=measured.answers,

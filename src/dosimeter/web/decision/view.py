@@ -19,6 +19,7 @@ from dosimeter.findings import (
     Summary,
     count_exposed,
     find_accuracy_notes,
+    find_enough,
     pick,
     summarize,
     word,
@@ -37,7 +38,6 @@ from dosimeter.show.charts import Chart, bins_chart
 from dosimeter.web.decision.accuracy import (
     MOST_COLUMNS,
     ColumnError,
-    find_enough,
     show_errors,
     write_errors,
     write_wanted,
@@ -147,7 +147,7 @@ def build_view(
     ``own``: the controller's own threshold, to warn of a preference that is looser; None: no warning.
     """
     offer = offer.prefer(choice)
-    enough = find_enough(measured, wanted_error)
+    enough = find_enough(measured.answers, wanted_error)
     start = find_start(offer, choice, enough, measured.risk.matched)
     selected = start.epsilon if form.epsilon is None else round_down(form.epsilon, offer.candidates)
     bins, cost, columns = measured.bins(selected), view_cost(offer, selected), measured.columns
