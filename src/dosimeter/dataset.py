@@ -304,7 +304,7 @@ class Dataset:
             notes=tuple(notes),
             profile=profile,
             tables=self.tables,
-            left_out=find_left_out(plan, self.tables, profile, n),
+            left_out=find_left_out(plan, self.tables, profile, n, drafted=self.drafted),
             odd_cells=odd_cells,
         )
 

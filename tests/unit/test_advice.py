@@ -139,16 +139,19 @@ def test_ranks_are_off_by_rows(clinic: Dataset) -> None:
     assert f"middle ± {int(np.ceil(line.rank_errors[0] or 0.0)):,} rows, n ± " in told
 
 
-def test_a_rank_meets_no_preset_and_it_is_said_why(clinic: Dataset) -> None:
-    """Whatever ε is: its error is in rows. Beside a COUNT the preset is about the COUNT."""
-    asked = {"MEDIAN(age)": (*PRESETS, "error:1e9", "advantage:0.25"), "MEDIAN(age), COUNT(*)": ("balanced",)}
-    for select, preferences in asked.items():
-        for preference in preferences:
-            choice = clinic.risk(f"SELECT {select} FROM clinic").find(preference)
-            met = preference.startswith("advantage") or "COUNT" in select
-            assert (choice.epsilon is not None) is met
-            assert any(note.startswith("An error in rows is") for note in choice.notes) is not met
-            assert met or not any("candidate may meet" in note for note in choice.notes)
+def test_a_rank_is_judged_against_the_width_of_its_bounds(clinic: Dataset) -> None:
+    """An ε meets the preset where the drawn value lies within a quarter of the width, found here by enumeration."""
+    risk = clinic.risk("SELECT MEDIAN(age) FROM clinic")
+    (cell,) = risk.ranked.cells
+    rank, counts = cell.rank, cell.rank.count(cell.column)
+    values = rank.candidates.astype(float) * float(rank.unit)
+    for line in risk.find("relative_error:0.25").candidates:
+        chances, far = rank.chances(counts, line.epsilon), np.abs(values - cell.answer)
+        stated = known(line.accuracy[0].worst)
+        assert chances[far <= stated].sum() >= 0.95
+        assert line.error_95 == (None,)
+        assert known(line.accuracy[0].relative) == pytest.approx(stated / float(rank.argument.width * rank.unit))
+        assert line.satisfied is (stated <= 0.25 * float(rank.argument.width * rank.unit))
 
 
 def test_no_rank_is_off_by_more_rows_than_can_count() -> None:
@@ -322,6 +325,6 @@ def test_nothing_coarser_is_guessed(clinic: Dataset) -> None:
 
 def test_nothing_private_shows_itself(clinic: Dataset) -> None:
     choice = clinic.risk(ISLAND).find("cautious")
-    assert "cautious (MAX(advantage) &lt;= 0.1 AND relative_error &lt;= 0.5)" in choice._repr_html_()
+    assert "cautious (MAX(advantage) &lt;= 0.1 AND relative_error &lt;= 0.25)" in choice._repr_html_()
     for value in (choice, choice.conflict[0], *choice.findings):
         assert "redacted" in repr(value)

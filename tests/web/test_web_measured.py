@@ -14,6 +14,7 @@ import pytest
 
 from dosimeter.dataset import Dataset
 from dosimeter.errors import Interrupted
+from dosimeter.findings import find_enough
 from dosimeter.ledger import Ledger
 from dosimeter.options import LookOptions
 from dosimeter.release import Fixed, read_way
@@ -21,7 +22,6 @@ from dosimeter.release.order import ReleaseOrder
 from dosimeter.release.prepare import prepare_release
 from dosimeter.risk.preference import parse_preference
 from dosimeter.web.account_exposure import Sums, sum_guarantees
-from dosimeter.findings import find_enough
 from dosimeter.web.decision.accuracy import list_numbers, show_errors
 from dosimeter.web.decision.measured import MANY, MeasuredQuery, compress_classes, measure_query
 from dosimeter.web.worker import JobMeter

@@ -107,7 +107,7 @@ def foresee_each(
     error depends on them.
     """
     plan, left_out = risk.plan, risk.left_out.moves_numbers
-    held = plan.additive and risk.profile.holds_totals
+    held = (plan.additive and risk.profile.holds_totals) or bool(plan.ranks)
     known = held or needs_values(plan) or ((read or left_out) and bool(plan.digest))
     foreseen = risk.foreseen
     listed = sorted({*risk.candidates, *epsilons})
@@ -141,7 +141,8 @@ def find_drawn_errors(risk: Risk, epsilons: Sequence[float]) -> dict[tuple[int, 
     Each has a row per ε and a column per group. The drawn value's rank is off by at most the stated number of rows
     (E3); the error is the distance to the farthest value of which that is true. ∞ for a group without values.
     """
-    counts = [(len(block.keys), len(part.measures)) for block, part in zip(risk.measured().blocks, risk.plan.blocks)]
+    blocks = zip(risk.measured().blocks, risk.plan.blocks, strict=True)
+    counts = [(len(block.keys), len(part.measures)) for block, part in blocks]
     firsts = np.cumsum([0, *(groups * measures for groups, measures in counts)])
     found: dict[tuple[int, int], FloatArray] = {}
     cells = count_drawn(risk.plan)

@@ -45,7 +45,8 @@ def choose(
 
     ``epsilons``: the candidates to test; by default the risk's own. ``available``: a function that returns which of
     them the account allows (O2); by default all. ``refuse``: a function of candidates that returns why the account
-    allows none of them. ``hidden``: the account finds ε from the data (algorithm 1). What is worth saying about the choice is found when it is asked for.
+    allows none of them. ``hidden``: the account finds ε from the data (algorithm 1). What is worth saying about the
+    choice is found when it is asked for.
     """
     epsilons = risk.candidates if epsilons is None else epsilons
     filters = risk.check_filters(preference) if preference.filters else {}

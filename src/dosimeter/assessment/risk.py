@@ -89,10 +89,10 @@ class Risk:
 
     ``n``: the number of slots (N2). ``present``: how many individuals are in the table (N5); averages and other numbers
     over people are over these. ``candidates``: the ε's to look at. ``odd_cells``: by column name, how many odd cells
-    the column has, as far as that is known. ``left_out``: what of the data is not measured as it is (E4). ``foreseen``: the accuracies computed so far. A Risk holds numbers. Only
-    ``people``, ``by``, a preference with FILTER and an exact answer that the profile does not hold go back to the data,
-    through ``tables``: these need the dataset open and unchanged, in the thread that its engine belongs to. What is
-    derived is computed when it is first asked for.
+    the column has, as far as that is known. ``left_out``: what of the data is not measured as it is (E4). ``foreseen``:
+    the accuracies computed so far. A Risk holds numbers. Only ``people``, ``by``, a preference with FILTER and an exact
+    answer that the profile does not hold go back to the data, through ``tables``: these need the dataset open and
+    unchanged, in the thread that its engine belongs to. What is derived is computed when it is first asked for.
     """
 
     plan: QueryPlan

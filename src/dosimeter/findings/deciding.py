@@ -34,16 +34,14 @@ class Proposal:
     """An ε that is to be approved, and all that bears on it.
 
     ``choice``: the preference evaluated at every candidate; its ε is the largest that meets it and that the account
-    grants. ``remaining``: the candidates that the account grants. ``at``: this ε or, with the noisy test
-    (``testing``), the one that it would find without noise. ``hidden``: ε is found from the data and hidden
-    (algorithm 1). ``worst``: with the test, the largest ε that it can
-    find; otherwise this ε. ``epsilon_svt``: what the test costs. ``wanted``: the error that the analyst would like;
-    ``enough``: the smallest ε that gives it. ``looser``: the preference is looser than the controller's own
-    threshold; None if it is not. ``refusal``: why the account grants none of the candidates that meet the
-    preference; None if it grants one. ``smallest``: how many people the smallest group holds. ``meets_people``:
-    whether ``at`` meets the preference's conditions on people alone. ``here``: what is worth saying of ``at`` whatever the
-    preference.
-    ``accuracies``: how accurate the answer is, by ε.
+    grants. ``remaining``: the candidates that the account grants. ``at``: this ε or, with the noisy test (``testing``),
+    the one that it would find without noise. ``hidden``: ε is found from the data and hidden (algorithm 1). ``worst``:
+    with the test, the largest ε that it can find; otherwise this ε. ``epsilon_svt``: what the test costs. ``wanted``:
+    the error that the analyst would like; ``enough``: the smallest ε that gives it. ``looser``: the preference is
+    looser than the controller's own threshold; None if it is not. ``refusal``: why the account grants none of the
+    candidates that meet the preference; None if it grants one. ``smallest``: how many people the smallest group holds.
+    ``meets_people``: whether ``at`` meets the preference's conditions on people alone. ``here``: what is worth saying
+    of ``at`` whatever the preference. ``accuracies``: how accurate the answer is, by ε.
     """
 
     risk: Assessed

@@ -420,8 +420,8 @@ SENTENCES: Mapping[type[Finding], str | Callable[[Any], str]] = {
     left.OutsideGroups: left.word_outside,
     left.ManyOutsideGroups: left.word_outside,
     left.BiasUnknown: (
-        "Something is cut or clamped, and how far that moves the numbers could not be computed: errors are those of the "
-        "noise alone."
+        "Something is cut or clamped, and how far that moves the numbers could not be computed: errors are those of "
+        "the noise alone."
     ),
     left.NumbersOff: left.word_off,
     left.NumbersFarOff: left.word_off,

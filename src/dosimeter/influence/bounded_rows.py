@@ -51,7 +51,7 @@ def find_facts(engine: Engine, schema: Schema, relation: exp.Expression) -> Unit
 
 
 def facts_query(schema: Schema, relation: exp.Expression) -> exp.Select:
-    """Return the query for the counts of UnitFacts, in one row: ``individuals``, ``most``, ``missing``, ``rows``, ``beyond``."""
+    """Return the query for the counts of UnitFacts, in one row."""
     absent = is_null(exp.column(UNIT))
     rows = exp.Case(ifs=[exp.If(this=exp.Not(this=absent.copy()), true=exp.column("n"))])
     missing = exp.Case(ifs=[exp.If(this=absent, true=exp.column("n"))], default=exp.Literal.number(0))

@@ -88,15 +88,16 @@ class LeftOut(Private):
         }
 
 
-def find_left_out(plan: QueryPlan, tables: DeclaredTables, profile: Profile, n: int) -> LeftOut:
+def find_left_out(plan: QueryPlan, tables: DeclaredTables, profile: Profile, n: int, *, drafted: bool) -> LeftOut:
     """Return what the plan leaves out. Each table and column is looked at once per state of the data.
 
-    ``n``: how many individuals the answer is promised for.
+    ``n``: how many individuals the answer is promised for. ``drafted``: bounds were read off these data, so that no
+    value is beyond them.
     """
     cut = [tables.count_uncounted(table) for table in (None, *_list_private(plan))]
     clampable = (
         (name, tables.remember(("beyond", name), partial(_find_beyond, tables, table, column)))
-        for name, table, column in _list_clampable(plan)
+        for name, table, column in (() if drafted else _list_clampable(plan))
     )
     return LeftOut(
         rows=sum(rows for rows, _ in cut),

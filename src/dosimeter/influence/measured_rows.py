@@ -65,7 +65,9 @@ class DeclaredTables:
 
     def count_people(self) -> int:
         """Return how many individuals the table holds (N5)."""
-        return count_individuals(self.engine) if self._schema.unit == "row" else self._find_facts().individuals
+        if self._schema.unit == "row":
+            return self.remember("people", lambda: count_individuals(self.engine))
+        return self._find_facts().individuals
 
     def count_uncounted(self, table: JoinTable | None) -> tuple[int, int]:
         """Return how many rows of a private table do not count, because they are cut or nobody's, and of how many."""

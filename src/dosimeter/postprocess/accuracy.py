@@ -71,8 +71,8 @@ class ColumnAccuracy:
     ``beyond``: how many have a total error larger than their number, which may be 0, or than ``LOST`` of the width of
     their bounds. ``numbers``: how many numbers have an error, and are not 0 or are bounded. ``drowned``: how many of
     these are at most as large as their total error or, if bounded, have an error beyond ``LOST``. ``without``: how many
-    numbers have no error. Fields that need exact numbers are None or 0 without them. Of thresholded groups only those count that
-    have an even chance to be shown, or a better one (H1).
+    numbers have no error. Fields that need exact numbers are None or 0 without them. Of thresholded groups only those
+    count that have an even chance to be shown, or a better one (H1).
     """
 
     column: str

@@ -72,7 +72,8 @@ class UnitProfile(Private):
     one group. ``inside``: whether the row has entries. Row r has the entries ``starts[r]:starts[r + 1]``. ``group`` and
     ``fields`` have one element per entry; ``group`` is an index into ``keys``, the groups' values. A quantile's field
     (v…) holds indices into ``values``: lists of the values near the quantile, each value with how many of the
-    individual's rows have it. ``undeclared``: how many individuals have rows that meet the WHERE and are in no declared group.
+    individual's rows have it. ``undeclared``: how many individuals have rows that meet the WHERE and are in no declared
+    group.
     """
 
     layout: Layout
