@@ -151,8 +151,8 @@ class Mechanism(ABC):
         """Return the largest probability, or an upper bound on it, that one individual can give to an event (P3, P5).
 
         An event is a set of answers, such as those that make somebody suspicious. ``chance``: its probability without
-        the individual, strictly between 0 and 1. ``distance``: how far the individual moves the answer, more
-        than 0. ``grids``: the noise grid of each measure. ``epsilon_svt``: the ε that was spent on finding ε with noise.
+        the individual, strictly between 0 and 1. ``distance``: how far the individual moves the answer, more than
+        0. ``grids``: the noise grid of each measure. ``epsilon_svt``: the ε that was spent on finding ε with noise.
         """
 
     # ------------------------------------------------------------ errors
