@@ -204,7 +204,9 @@ def test_what_stands_beside_the_indicator() -> None:
         assert beside.identification == pytest.approx(1 / (1 + 4 * np.exp(-1)))  # P2, of the five who are there
         assert beside.posterior == pytest.approx(0.1 * np.e / (0.9 + 0.1 * np.e))  # P3
         gaussian = dataset.risk("SELECT COUNT(*) FROM people", mechanism="gaussian").absolute(1.0)
-        assert gaussian.posterior is None
+        assert beside.false_alarms is None
+        assert gaussian.false_alarms == 0.01  # of a Gaussian answer alone no belief follows, but of an alarm
+        assert 0.01 < gaussian.posterior < 0.5025  # the latter if the alarm never fails
         assert beside.advantage == pytest.approx(np.tanh(0.5))  # P4
         tested = dataset.risk("SELECT COUNT(*) FROM people").absolute(1.0, charge=1.5)
         assert tested.advantage == pytest.approx(np.tanh(0.75))  # ε_svt counts

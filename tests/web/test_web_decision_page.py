@@ -223,6 +223,7 @@ def test_a_preference_that_is_long_once_written_out_is_refused(anna: Guest, caro
 
 OVER_ERRORS = {"preset": "own", "text": "error <= 50"}
 FOR_A_RANK = {"preset": "own", "text": "MAX(advantage) <= 0.25 AND relative_error <= 0.5"}
+A_GUESS = {"preset": "own", "text": "guess:0.2, posterior:0.02"}
 MEDIAN = "SELECT MEDIAN(visits) FROM clinic"
 
 
@@ -248,6 +249,9 @@ MEDIAN = "SELECT MEDIAN(visits) FROM clinic"
         # tanh(ε/2) is at most 0.25 up to ε = 0.51: at 0.5 only the error fails, which a rank has in rows; at 2 both do.
         (MEDIAN, "", FOR_A_RANK | {"epsilon": "0.5"}, "·", "It fails by accuracy", False),
         (MEDIAN, "", FOR_A_RANK | {"epsilon": "2"}, "✗", "no ε does", False),
+        # 0.1·e^ε is at most 0.2 up to ε = 0.69, and 1 % becomes 2 % at ε = ln(99/49) = 0.703.
+        (SMOKERS, "", A_GUESS | {"epsilon": "0.6"}, "·", "ε = 0.6 meets the preference", False),
+        (SMOKERS, "", A_GUESS | {"epsilon": "0.7"}, "✗", "ε = 0.7 does not meet the preference; 0.6 does", False),
         # A preference over errors alone is no tick for risk. ± 50 exactly at ε = 0.06: the next that meets it.
         (SMOKERS, "", OVER_ERRORS | {"epsilon": "1"}, "·", "does not limit the risk", False),
         (SMOKERS, "", OVER_ERRORS | {"epsilon": "0.05"}, "✗", "Go to ε = 0.06", False),

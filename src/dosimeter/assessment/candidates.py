@@ -13,11 +13,14 @@ import numpy as np
 
 from dosimeter.postprocess import count_drawn, foresee_accuracy, keep_worst, needs_values, rank_errors
 from dosimeter.risk import (
+    FALSE_ALARMS,
     AbsoluteRisk,
     Candidate,
     compute_rank_rdr,
     compute_rdr,
+    largest_power,
     lee_clifton,
+    posterior_of_alarm,
     posterior_probability,
     summarise_rdrs,
 )
@@ -27,7 +30,7 @@ if TYPE_CHECKING:
     from dosimeter.assessment.risk import Risk
     from dosimeter.options import Indicator
     from dosimeter.postprocess import ColumnAccuracy
-    from dosimeter.risk import RDRs, Sensitivities
+    from dosimeter.risk import AnswerNumber, RDRs, Sensitivities
 
 
 _MOST_AT_ONCE = 2**19
@@ -155,13 +158,56 @@ def find_drawn_errors(risk: Risk, epsilons: Sequence[float]) -> dict[tuple[int, 
     return found
 
 
-def measure_absolutes(
-    risk: Risk, epsilons: Sequence[float], *, prior: float = 0.01, charge: float | None = None
-) -> list[AbsoluteRisk]:
-    """Return the absolute risks of the most exposed person (P1–P4), one AbsoluteRisk per ε.
+def limit_belief(risk: Risk, number: AnswerNumber, epsilon: float) -> float:
+    """Return what a preference reads as guess(b) (P5) or posterior(p) (P3) at this ε."""
+    assert number.given is not None
+    limit = {"guess": _limit_guess, "posterior": _limit_posterior}[number.name]
+    return limit(risk, epsilon, number.given, epsilon_svt=0.0)
 
-    ``prior``: the probability at which somebody believes beforehand that a person is in the data. ``charge``: what the
-    answer is charged in all, in ε; None if that is ε itself.
+
+def _limit_guess(risk: Risk, epsilon: float, baseline: float, *, epsilon_svt: float) -> float:
+    """Return how probably a fact about anybody is guessed at most, which would be guessed so beforehand (P5).
+
+    Of the person guessed at only the schema's promise is known, Δ: their rows might have been others.
+    """
+    return _find_power(risk, epsilon, baseline, risk.sensitivity, epsilon_svt)
+
+
+def _limit_posterior(risk: Risk, epsilon: float, prior: float, *, epsilon_svt: float) -> float:
+    """Return what this belief that the most exposed person is in can become (P3).
+
+    By any answer where ε is pure, and otherwise by an alarm.
+    """
+    if risk.pure:
+        return posterior_probability(prior, epsilon + epsilon_svt)
+    found = risk.sensitivities
+    share = None if found.shares is None else float(found.shares.max(initial=0.0))
+    distance = float(found.values[-1]) if share is None else share * risk.sensitivity  # R12
+    return posterior_of_alarm(prior, FALSE_ALARMS, _find_power(risk, epsilon, FALSE_ALARMS, distance, epsilon_svt))
+
+
+def _find_power(risk: Risk, epsilon: float, chance: float, distance: float, epsilon_svt: float) -> float:
+    return largest_power(
+        chance,
+        risk.mechanism,
+        distance=distance,
+        sensitivity=risk.sensitivity,
+        scale=risk.noise_scale(epsilon),
+        epsilon=epsilon,
+        grids=risk.grids,
+        epsilon_svt=epsilon_svt,
+        group_delta=risk.group_delta,
+    )
+
+
+def measure_absolutes(
+    risk: Risk, epsilons: Sequence[float], *, prior: float = 0.01, baseline: float = 0.1, charge: float | None = None
+) -> list[AbsoluteRisk]:
+    """Return the absolute risks of the most exposed person (P1–P5), one AbsoluteRisk per ε.
+
+    ``prior``: the probability at which somebody believes beforehand that a person is in the data. ``baseline``: the
+    probability with which somebody would guess a fact about a person beforehand. ``charge``: what the answer is charged
+    in all, in ε; None if that is ε itself.
     """
     ranked, pure, people = bool(risk.plan.ranks), risk.pure, risk.contributions.n
     sensitivity = risk.sensitivity
@@ -178,8 +224,11 @@ def measure_absolutes(
             identification=lee_clifton(people, epsilon, sensitivity, difference) if pure and not ranked else None,
             identification_exact=exact,
             prior=prior,
-            posterior=posterior_probability(prior, epsilon if charge is None else charge) if pure else None,
+            posterior=_limit_posterior(risk, epsilon, prior, epsilon_svt=svt[at]),
+            false_alarms=None if pure else FALSE_ALARMS,
             advantage=tests[at],
+            baseline=baseline,
+            guess=_limit_guess(risk, epsilon, baseline, epsilon_svt=svt[at]),
             people=people,
             charge=epsilon if charge is None else charge,
         )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dosimeter.assessment.candidates import compute_rdrs, foresee_each, list_lines, split_epsilons
+from dosimeter.assessment.candidates import compute_rdrs, foresee_each, limit_belief, list_lines, split_epsilons
 from dosimeter.findings import (
     Choice,
     Proposal,
@@ -147,17 +147,20 @@ def _test(
 def _add_measured(risk: Risk, every: Sequence[RDRs], classes: Sensitivities, preference: Preference) -> Sequence[RDRs]:
     """Return the RDRs at each ε, each with what else the preference reads at this ε.
 
-    That can be everybody's own guarantees (P1) and membership advantages (P4), and the answer's error and relative
-    error. ``every``: the RDRs at each ε, of the people in ``classes``.
+    That can be everybody's own guarantees (P1) and membership advantages (P4), the answer's error and relative error,
+    and what somebody could believe (P3) or guess (P5). ``every``: the RDRs at each ε, of the people in ``classes``.
     """
     names = preference.measured
     if not names:
         return every
-    terms: list[dict[str, float | None]] = [{}] * len(every)
+    terms: list[dict[str, float | None]] = [
+        {each.text: limit_belief(risk, each, rdrs.epsilon) for each in preference.beliefs} for rdrs in every
+    ]
     if names & {"error", "relative_error"}:
         found = foresee_each(risk, [rdrs.epsilon for rdrs in every], read="relative_error" in names)
         accuracies = [AnswerAccuracy.of(each) for each in found]
-        terms = [{"error": each.largest, "relative_error": each.relative} for each in accuracies]
+        for own, each in zip(terms, accuracies, strict=True):
+            own |= {"error": each.largest, "relative_error": each.relative}
     return [
         replace(rdrs, columns=_list_columns(risk, rdrs.epsilon, classes, names), terms=own)
         for rdrs, own in zip(every, terms, strict=True)

@@ -147,6 +147,11 @@ class Risk:
         """Return whether an answer guarantees ε with δ = 0: neither its noise nor thresholded groups cost a δ."""
         return self.mechanism.pure and self.plan.threshold is None
 
+    @property
+    def group_delta(self) -> float:
+        """Return the δ of thresholded groups, and 0 for groups that are declared (H1)."""
+        return 0.0 if self.plan.threshold is None else self.plan.threshold.delta
+
     @cached_property
     def difference(self) -> tuple[float, bool]:
         """Return the largest distance of two people's contributions, or an upper bound, and whether exact (P2)."""
@@ -245,7 +250,7 @@ class Risk:
             cells=self.reach,
             epsilon_svt=epsilon_svt,
             shares=shares,
-            group_delta=0.0 if self.plan.threshold is None else self.plan.threshold.delta,
+            group_delta=self.group_delta,
         )
 
     def measured(self) -> Measured:
@@ -440,18 +445,22 @@ class Risk:
 
         return list_groups(self, column, epsilon=epsilon, reveal=reveal)
 
-    def absolute(self, epsilon: float, *, prior: float = 0.01, charge: float | None = None) -> AbsoluteRisk:
-        """Return the absolute risks of the most exposed person at one ε, beside the RDR, which compares people (P1–P4).
+    def absolute(
+        self, epsilon: float, *, prior: float = 0.01, baseline: float = 0.1, charge: float | None = None
+    ) -> AbsoluteRisk:
+        """Return the absolute risks of the most exposed person at one ε, beside the RDR, which compares people (P1–P5).
 
-        They are the own guarantee, the membership advantage, the probability of being picked out, and what a belief can
-        become.
+        They are the own guarantee, the membership advantage, the probability of being picked out, what a belief can
+        become, and how often a fact about a person is guessed.
 
         Args:
             epsilon: the ε of the answer.
             prior: the probability at which somebody believes beforehand that a person is in the data.
+            baseline: the probability with which somebody who knows everything about everybody else would guess a fact
+                about a person beforehand: 1 divided by the number of its values, if all are equally likely.
             charge: what the answer is charged in all, in ε, if that is more than ε.
         """
-        return measure_absolutes(self, [epsilon], prior=prior, charge=charge)[0]
+        return measure_absolutes(self, [epsilon], prior=prior, baseline=baseline, charge=charge)[0]
 
     def own_guarantee(self, epsilon: float) -> float:
         """Return the ε that an answer at this ε really guarantees the most exposed person (P1)."""

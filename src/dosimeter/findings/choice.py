@@ -60,11 +60,15 @@ class Choice(Private):
         found = self._judge(self, epsilon)
         return judge(found), found
 
-    def describe_verdict(self) -> JsonObject:
-        """Return the start, and the verdict and the findings there, as JSON has them."""
-        verdict, found = self.judge(self.start.epsilon)
+    def describe_verdict(self, given: float | None = None) -> JsonObject:
+        """Return the start, and the verdict and the findings there, as JSON has them.
+
+        ``given``: one of the candidates to start from, where the ε was given.
+        """
+        start = self.start if given is None else Start(given, "given")
+        verdict, found = self.judge(start.epsilon)
         listed = [{**each.describe(), "text": word(each)} for each in found]
-        return {"start": self.start.describe(), "verdict": verdict.value, "findings": listed}
+        return {"start": start.describe(), "verdict": verdict.value, "findings": listed}
 
     def describe_candidates(self, *, judged: bool) -> list[JsonObject]:
         """Return every candidate as JSON has it, with its verdict. ``judged``: also whether it meets the preference."""

@@ -84,13 +84,12 @@ def find_for_proposal(asked: Proposal, costs: Iterable[Finding]) -> tuple[Findin
 def _find_fit(asked: Proposal) -> Iterator[Finding]:
     """Yield whether the ε meets the preference, and whether that says anything about risk."""
     preference = asked.choice.preference
-    limits = preference.about_rdr or bool(preference.measured & {"own_epsilon", "advantage"})
     if asked.testing:
         yield people.TestAtWorst(asked.worst, asked.worst + asked.epsilon_svt)
     elif asked.choice.undecided:
         yield people.MetByAll()
     elif asked.at in asked.choice.meeting:
-        yield people.MeetsPreference(asked.at) if limits else people.NoLimitOnRisk()
+        yield people.MeetsPreference(asked.at) if preference.limits_risk else people.NoLimitOnRisk()
     elif _lacks_accuracy(asked):
         yield people.FailsByAccuracy(asked.at, asked.choice.epsilon, asked.risk.plan.only_ranks)
     else:

@@ -366,7 +366,7 @@ def find_undecided(risk: Assessed, lines: Sequence[Candidate]) -> Finding:
         largest.epsilon,
         absolute.advantage,
         absolute.prior,
-        absolute.posterior,
+        absolute.posterior if absolute.false_alarms is None else None,
         exposed=count_exposed(risk.sensitivities),
         touched=risk.matched,
     )
@@ -414,8 +414,8 @@ def find_absolute(absolute: AbsoluteRisk) -> Iterator[Finding]:
     """Yield each absolute risk of the most exposed person, and last when these limits hold."""
     yield people.OwnGuarantee(absolute.own_epsilon)
     yield people.RightGuesses(absolute.advantage)
-    if absolute.posterior is not None:
-        yield people.Suspicion(absolute.prior, absolute.posterior, absolute.charge)
+    yield people.Suspicion(absolute.prior, absolute.posterior, absolute.charge, absolute.false_alarms)
+    yield people.GuessedFact(absolute.baseline, absolute.guess)
     if absolute.identification is not None:
         yield people.PickedOut(absolute.identification, absolute.people, absolute.identification_exact)
     yield people.LimitsHold()

@@ -1,4 +1,4 @@
-"""Findings on people: how many are concerned, and what an attacker could learn of them (P1–P4, N5)."""
+"""Findings on people: how many are concerned, and what an attacker could learn of them (P1–P5, N5)."""
 
 from __future__ import annotations
 
@@ -152,11 +152,23 @@ class RightGuesses(OnPeople):
 
 
 class Suspicion(OnPeople):
-    """What a suspicion can become at most (P3). ``charge``: the ε from which that follows."""
+    """What a suspicion can become at most (P3). ``charge``: the ε from which that follows.
+
+    ``false_alarms``: how probable the alarm has to be, at least, without the person that it is about; None if the limit
+    holds after every answer, whoever it is about.
+    """
 
     prior: float
     posterior: float
     charge: float
+    false_alarms: float | None
+
+
+class GuessedFact(OnPeople):
+    """How often a fact about a person is guessed at most, with the answer (P5). ``baseline``: how often without."""
+
+    baseline: float
+    guess: float
 
 
 class PickedOut(OnPeople):

@@ -185,10 +185,25 @@ def count_guesses(advantage: float) -> str:
 
 
 def _word_suspicion(found: people.Suspicion) -> str:
+    if found.false_alarms is not None:
+        return (
+            f"An attacker who knows everybody else and starts with a {100 * found.prior:g} % suspicion about the most "
+            f"exposed person ends with at most {_round_up(100 * found.posterior, most=100)} % after an alarm, if "
+            f"at least {100 * found.false_alarms:g} of 100 answers without this person would raise it too. A rarer "
+            "alarm has no such limit."
+        )
     return (
         f"Whoever it is about, an attacker who knows everybody else and starts with a {100 * found.prior:g} % "
         f"suspicion ends with at most {_round_up(100 * found.posterior, most=100)} %: that follows from ε = "
         f"{format_number(found.charge, 6)} alone."
+    )
+
+
+def _word_guessed_fact(found: people.GuessedFact) -> str:
+    before = f"{10 * found.baseline:g} {'time' if 10 * found.baseline == 1 else 'times'}"
+    return (
+        f"Somebody who knows everything about everybody else and would guess a fact about a person rightly {before} in "
+        f"10 guesses it at most {_round_up(10 * found.guess, most=10)} times in 10."
     )
 
 
@@ -469,6 +484,7 @@ SENTENCES: Mapping[type[Finding], str | Callable[[Any], str]] = {
         f"O{_word_guesses(found.advantage, 'the most exposed person').removeprefix('o')}."
     ),
     people.Suspicion: _word_suspicion,
+    people.GuessedFact: _word_guessed_fact,
     people.PickedOut: _word_picked_out,
     people.LimitsHold: (
         "These limits hold for an ε that was fixed beforehand or found with noise. Where ε is found from the data, the "

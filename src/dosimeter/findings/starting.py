@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 USUAL = 0.05
 """The typical relative error that the start gives where no accuracy is wanted (E6)."""
 
-Reason = Literal["wanted", "usual", "bias", "preference", "cells", "account", "unmet", "refused"]
+Reason = Literal["wanted", "usual", "bias", "preference", "cells", "account", "unmet", "refused", "given"]
 
 
 class Accuracy(Protocol):
@@ -99,6 +99,7 @@ _WORDS: Mapping[Reason, Callable[[Start], str]] = {
         else "more is allowed only because the noise in all groups counts"
     ),
     "account": lambda start: "the largest that the account grants",
+    "given": lambda start: "the ε that was given",
     "unmet": lambda start: "no candidate meets the preference",
     "refused": lambda start: "the account grants none that meets the preference",
 }

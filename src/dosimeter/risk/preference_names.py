@@ -21,18 +21,22 @@ class ShortName:
     """What a short name stands for: ``ratio:0.95`` stands for MIN(rdr) / MAX(rdr) >= 0.95.
 
     ``left`` and ``operator``: the left side and the operator of this comparison. ``example``: a number that may follow
-    the name, for messages. ``most``: the largest number that may follow it.
+    the name, for messages. ``most``: the largest number that may follow it. ``above``: what it has to exceed: nobody
+    guesses less often with an answer than without.
     """
 
     left: Term
     operator: str
     example: str
     most: float = sys.float_info.max
+    above: float = 0.0
 
     @property
     def takes(self) -> str:
         """Return in words which numbers may follow the short name."""
-        return "a positive number" if self.most == sys.float_info.max else f"a number above 0 and at most {self.most:g}"
+        if self.most == sys.float_info.max:
+            return "a positive number"
+        return f"a number above {self.above:g} and at most {self.most:g}"
 
 
 SHORT_NAMES: Mapping[str, ShortName] = {
@@ -42,6 +46,8 @@ SHORT_NAMES: Mapping[str, ShortName] = {
     "advantage": ShortName(PeopleAggregate("MAX", "advantage"), "<=", "0.2", most=1.0),
     "error": ShortName(AnswerNumber("error"), "<=", "10"),
     "relative_error": ShortName(AnswerNumber("relative_error"), "<=", "0.5"),
+    "guess": ShortName(AnswerNumber("guess", 0.1), "<=", "0.2", most=1.0, above=0.1),
+    "posterior": ShortName(AnswerNumber("posterior", 0.01), "<=", "0.05", most=1.0, above=0.01),
 }
 
 

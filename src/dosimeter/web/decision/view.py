@@ -200,6 +200,8 @@ def _list_measures(offer: Offer, found: Sequence[Finding]) -> Iterator[RiskSente
                 yield RiskSentence("guesses", word(each), 50.0 * each.advantage)
             case people.Suspicion():
                 yield RiskSentence("suspicion", word(each), 100.0 * each.posterior)
+            case people.GuessedFact():
+                yield RiskSentence("fact", word(each), 100.0 * each.guess)
             case people.PickedOut():
                 yield RiskSentence("picked", word(each), 100.0 * each.chance)
             case people.TestAtWorst():
