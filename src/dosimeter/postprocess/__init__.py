@@ -12,6 +12,7 @@ from dosimeter.postprocess.answers import AssembledAnswer, assemble_answer, asse
 from dosimeter.postprocess.cell_errors import Noise, measure_scales, needs_values
 from dosimeter.postprocess.computed_estimates import estimate_group, find_counts
 from dosimeter.postprocess.rank_accuracy import find_rank_columns, rank_errors, tell_ranks
+from dosimeter.postprocess.told_counts import find_told, withhold_errors, word_told
 
 if TYPE_CHECKING:
     from dosimeter.postprocess.about import explain_with_errors, list_facts, word_facts
