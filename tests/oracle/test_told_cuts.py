@@ -18,7 +18,7 @@ from dosimeter.mechanisms import Norm
 from dosimeter.planning import QueryPlan
 from tests.known import known
 from tests.oracle.leaving_out import Vector, assert_same_people, everybody_there, expand, size_of
-from tests.oracle.visits import ARROW, COLUMNS, GROUPS, SLOTS, TABLES, Row, kept_rows, open_visits
+from tests.oracle.visits import ARROW, COLUMNS, FIRST, GROUPS, LAST, SLOTS, TABLES, Row, kept_rows, open_visits
 
 EXAMPLES = settings().max_examples
 SHARE = 0.2
@@ -64,6 +64,15 @@ def either(row: Row) -> bool:
     return row["infinite"] is True and LARGE_X(row)
 
 
+def either_of_both(row: Row) -> bool:
+    """Where one is NULL, the product is, and the other is not read."""
+    return None not in (row["x"], row["y"]) and (LARGE_X(row) or LARGE_Y(row))
+
+
+def late_or_early(row: Row) -> bool:
+    return row["born"] is not None and not FIRST <= row["born"] <= LAST
+
+
 CASES = [
     Case("SELECT COUNT(*) FROM visits WHERE infinite", 1, lambda row: row["infinite"] is True),
     Case("SELECT grp, SUM(x) AS s FROM visits GROUP BY grp", 1, in_group, LARGE_X),
@@ -76,8 +85,7 @@ CASES = [
         everywhere, sum_if,
     ),
     Case(
-        "SELECT SUM(x * y) AS p FROM visits", 1, everywhere,
-        lambda row: None not in (row["x"], row["y"]) and (LARGE_X(row) or LARGE_Y(row)),
+        "SELECT SUM(x * y) AS p FROM visits", 1, everywhere, either_of_both,
     ),
     Case("SELECT SUM(SQRT(ABS(x))) AS r FROM visits", 1, everywhere, LARGE_X),
     Case(
@@ -85,6 +93,13 @@ CASES = [
         everywhere, either,
     ),
     Case("SELECT grp, SUM(y) AS s FROM visits GROUP BY ROLLUP (grp) ORDER BY s", 1, in_group, LARGE_Y),
+    Case("SELECT CORR(x, y) AS c FROM visits", 6, everywhere, either_of_both),
+    Case("SELECT SUM(DATE_DIFF('day', DATE '2020-01-01', born)) AS d FROM visits", 1, everywhere, late_or_early),
+    Case(
+        "SELECT (SELECT COUNT(*) FROM visits WHERE y > 3) AS n, (SELECT SUM(x) FROM visits WHERE infinite) AS s", 2,
+        lambda row: row["infinite"] is True or (row["y"] is not None and row["y"] > 3),
+        lambda row: row["infinite"] is True and LARGE_X(row),
+    ),
 ]  # fmt: skip
 BY_RANK = Case(
     "SELECT MEDIAN(x) AS m, MAX(y) AS h FROM visits", 2, everywhere, lambda row: LARGE_X(row) or LARGE_Y(row)

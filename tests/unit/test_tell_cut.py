@@ -133,6 +133,7 @@ def test_answer_tells_both_numbers_and_repeats_them(stays: Dataset, ledger: Ledg
             told["about"]  # type: ignore[operator]
         )
     )
+    assert list(answer.cut or {}) == ["individuals", "error"]
     again = query.release(ledger, Fixed(EXACT))
     assert again.repeated
     assert again.describe() == told
@@ -212,6 +213,18 @@ def test_dry_run_find_and_risk_agree_on_the_vector(stays: Dataset, ledger: Ledge
     assert dict(foreseen.describe()["analyst_sees"])["cut"] == {"individuals": "…", "error": "…"}  # type: ignore[arg-type]
     moved = [row["why"] for row in risk.people(9).to_pylist()]
     assert any("individuals with a cut row from 10 to 9" in why for why in moved)
+
+
+@pytest.mark.parametrize("shares", [(None, 0.2), (0.2, None), (0.1, 0.2)])
+def test_look_at_either_form_is_a_look_at_both(
+    stays: Dataset, ledger: Ledger, shares: tuple[float | None, float | None]
+) -> None:
+    stays.query(COUNT, tell_cut=0.2).release(ledger, Fixed(0.1), policy="budget:9")
+    looked, asked = (stays.query(SUM, tell_cut=share) for share in shares)
+    looked.dry_run(ledger, Fixed(0.5))
+    for query in (asked, stays.query(f"{SUM} WHERE nights < 3", tell_cut=0.2)):
+        query.release(ledger, Fixed(0.5))
+    assert [entry.viewed for entry in known(ledger.account("stays")).entries] == [False, True, False]
 
 
 # ---------------------------------------------------------------- plans

@@ -421,8 +421,8 @@ def read_settled(entry: Entry, payload: Mapping[str, JsonValue], version: int, a
         rank_errors=None if payload.get("rank_errors") is None else _read_numbers(payload["rank_errors"]),
         about=None if about is None else tuple(check_text(text, "about") for text in read_list(about)),
         keys=None if keys is None else tuple(tuple(map(read_scalar, read_list(key))) for key in read_list(keys)),
-        cut=None if payload.get("cut") is None else _read_numbers(payload["cut"]),
-        clamped=None if payload.get("clamped") is None else _read_numbers(payload["clamped"]),
+        cut=_read_told(payload.get("cut")),
+        clamped=_read_told(payload.get("clamped")),
     )
 
 
@@ -442,6 +442,13 @@ def _read_errors(payload: JsonValue, columns: Sequence[str], rows: int) -> tuple
         MappingProxyType({name: row[name] for name in sorted(row, key=lambda name: places.get(name, len(places)))})
         for row in read
     )
+
+
+def _read_told(payload: JsonValue) -> Errors | None:
+    if payload is None:
+        return None
+    told = _read_numbers(payload)
+    return MappingProxyType({name: told[name] for name in ("individuals", "error")})
 
 
 def _read_numbers(payload: JsonValue) -> Errors:

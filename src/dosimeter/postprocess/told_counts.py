@@ -56,6 +56,6 @@ def word_told(plan: QueryPlan, told: Told) -> tuple[str, ...]:
         if plan.told is None or name not in plan.told.measured:
             found.append(_NEVER[name])
             continue
-        error = "" if each["error"] is None else f" (± {each['error']:,.3g})"
+        error = "" if each["error"] is None else f" (± {each['error']:,.0f})"
         found.append(f"About {each['individuals']:,.0f}{error} individuals {words}.")
     return tuple(found)

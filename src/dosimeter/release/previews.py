@@ -128,7 +128,10 @@ def describe_released(
 
 
 def _describe_told(plan: QueryPlan, error: JsonValue) -> JsonObject:
-    """Return what would be told beside the answer, if that was asked for (E5). ``error``: of a number that gets noise."""
+    """Return what would be told beside the answer, if that was asked for (E5).
+
+    ``error``: what is known of the error of a number that gets noise.
+    """
     if plan.told is None:
         return {}
     measured = plan.told.measured
