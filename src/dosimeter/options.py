@@ -141,6 +141,10 @@ class LookOptions:
         "With ", Option("groups", "thresholded"), ": the chance (δ) that somebody alone in a group makes it appear.",
         metavar="D", kind=float, range=_SHARE,
     )  # fmt: skip
+    tell_cut: float | None = _declare(
+        "Also answer, for the share S of ε, how many people's rows or values did not count as they are.",
+        metavar="S", kind=float, range=_SHARE,
+    )  # fmt: skip
     study: Study = field(default_factory=Study)
 
     def __post_init__(self) -> None:

@@ -353,7 +353,7 @@ class Risk:
     @property
     def groups(self) -> int:
         """Return how many groups the answer has, over all its SELECTs."""
-        return sum(self._list_groups())
+        return sum(self._list_groups()[: len(self.plan.answered)])
 
     def _list_groups(self) -> list[int]:
         """Return how many groups each block of the plan has.

@@ -24,13 +24,12 @@ from dosimeter.influence.profiles import ExposedSearch
 from dosimeter.influence.rows.row_profile import JointRowProfile, Measured, RowProfile
 from dosimeter.influence.rows.row_queries import PEOPLE, held_values_query, input_column, people_query
 from dosimeter.influence.units.unit_profile import JointUnitProfile, UnitProfile
-from dosimeter.influence.units.unit_rows import equals, is_declared
 from dosimeter.json_values import JsonScalar
 from dosimeter.measures import ArgumentMeasure, Seen
 from dosimeter.planning import QueryPlan
 from dosimeter.postprocess import assemble_groups, estimate_group
 from dosimeter.problems import Option
-from dosimeter.sql import conjunction, connect, wrap
+from dosimeter.sql import conjunction, connect, equals, is_declared, wrap
 
 MASK = "•••"
 

@@ -14,6 +14,7 @@ from dosimeter.postprocess.computed_estimates import estimate_group, find_counts
 from dosimeter.postprocess.plain_answer import PlainAnswer
 from dosimeter.postprocess.rank_accuracy import count_drawn, find_rank_columns, rank_errors, tell_ranks
 from dosimeter.postprocess.released_rows import Keys, Numbers
+from dosimeter.postprocess.told_counts import find_told, withhold_errors, word_told
 
 if TYPE_CHECKING:
     from dosimeter.postprocess.about import explain_with_errors, list_facts, word_facts

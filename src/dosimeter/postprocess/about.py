@@ -73,7 +73,7 @@ def list_facts(plan: QueryPlan, answer: AssembledAnswer | None, *, clamp: bool, 
     failed = answer is not None and answer.failed
     rows = () if answer is None else answer.rows
     schema = plan.table_schema
-    blocks = plan.blocks
+    blocks = plan.answered
     counts = find_counts(plan)
     arguments = [argument for block in blocks for argument in block.arguments]
     found = [_bound(argument) for argument in arguments if argument.role == "value" and argument.width > 0]

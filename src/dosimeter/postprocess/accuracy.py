@@ -157,7 +157,7 @@ def foresee_accuracy(
     noises = Noise.at_each(plan, mechanism, scales)
     parts = zip(*(noise.split(plan) for noise in noises), strict=True)
     known: list[_Block] = []
-    for at, (block, own) in enumerate(zip(plan.blocks, parts, strict=True)):
+    for at, (block, own) in enumerate(zip(plan.answered, parts, strict=False)):
         if plan.further and plan.after.traced and at not in plan.after.rows_of:
             continue
         released = _list_public(block) if numbers is None else list_released_rows(block, *numbers[at])
@@ -412,7 +412,7 @@ def list_group_errors(
     """
     found: list[tuple[float | None, ...]] = []
     noise = Noise.of(plan, mechanism, scale).split(plan)
-    for at, (block, own, (keys, values)) in enumerate(zip(plan.blocks, noise, numbers, strict=True)):
+    for at, (block, own, (keys, values)) in enumerate(zip(plan.answered, noise, numbers, strict=False)):
         left = most - len(found) if shown is None or at in shown else 0
         released = [ReleasedRow(key, measured) for key, measured in zip(keys[:left], values[:left], strict=True)]
         columns = column_errors(block, own, released).values()

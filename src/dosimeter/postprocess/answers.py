@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
 
@@ -22,6 +22,7 @@ from dosimeter.postprocess.cell_errors import CellErrors, Noise, column_errors, 
 from dosimeter.postprocess.computed_estimates import estimate_group
 from dosimeter.postprocess.quotients import find_divisors, list_estimates, passes_null_on, withhold_quotients
 from dosimeter.postprocess.released_rows import Keys, Numbers, ReleasedRow, list_released_rows, look_up
+from dosimeter.postprocess.told_counts import Told
 from dosimeter.sql import EmbeddedError, Type, Values, alias, run_embedded
 
 EnoughPeople = Sequence[BoolArray | None]
@@ -36,7 +37,7 @@ class AssembledAnswer:
     the largest error of each aggregate column over the rows. ``released``: for each row, the row of the released table
     that it shows; all released rows if a row cannot be traced to one. ``failed``: the SQL after the noise failed on
     these numbers, so that the rows are the released table itself. ``has_too_few``: somewhere there are too few people
-    to tell.
+    to tell. ``told``: how many individuals were cut, and how many clamped, if that was asked for (E5).
     """
 
     rows: list[JsonRow]
@@ -45,6 +46,7 @@ class AssembledAnswer:
     released: tuple[ReleasedRow, ...] = ()
     failed: bool = False
     has_too_few: bool = False
+    told: Told = field(default_factory=dict)
 
 
 def assemble_answer(
@@ -67,7 +69,7 @@ def assemble_answer(
     if noise is None:
         rows, places, failed = _run(plan, parts)
         return AssembledAnswer(rows, released=_list_shown(parts, places), failed=failed)
-    for part, own in zip(parts, noise.split(plan), strict=True):
+    for part, own in zip(parts, noise.split(plan), strict=False):
         part.withhold(plan, own)
     rows, places, failed = _run(plan, parts)
     if failed:
@@ -196,8 +198,11 @@ class _BlockTable:
 
 
 def _list_tables(plan: QueryPlan, numbers: Sequence[tuple[Keys, Numbers]], clamp: bool) -> list[_BlockTable]:
-    """Return the released table of each block. ``numbers``: for each block, its groups and their measured numbers."""
-    parts = enumerate(zip(plan.blocks, numbers, strict=True))
+    """Return the released table of each block that the answer is made of.
+
+    ``numbers``: for each block of the plan, its groups and their measured numbers.
+    """
+    parts = enumerate(zip(plan.answered, numbers, strict=False))  # what tells of cut rows is the last block
     return [_BlockTable(block, list_released_rows(block, *own), clamp, name_released(at)) for at, (block, own) in parts]
 
 

@@ -94,7 +94,7 @@ def count_selectable(plan: QueryPlan) -> int:
     aggregate columns, whichever is larger. Thresholded groups count as the most that there can be.
     """
     columns = sum(1 for output in plan.outputs if output.is_aggregate)
-    return sum(max(1, _count_cells(block)) * max(1, len(block.measures), columns) for block in plan.blocks)
+    return sum(max(1, _count_cells(block)) * max(1, len(block.measures), columns) for block in plan.answered)
 
 
 def chooses_rows(plan: QueryPlan) -> bool:
@@ -517,7 +517,7 @@ def needs_values(plan: QueryPlan, only: object = None) -> bool:
     """
     return any(
         output.is_aggregate and output.formula is not None and _find_single(block, output.formula) is None
-        for block in plan.blocks
+        for block in plan.answered
         for output in block.outputs
         if only is None or output.formula is only
     )

@@ -24,7 +24,7 @@ def estimate_group(plan: QueryPlan, measured: Sequence[Fraction], *, clamp: bool
 def find_counts(plan: QueryPlan) -> tuple[str, ...]:
     """Return the names of the answer's columns that are counts: there a number below 0 is due to noise."""
     found: dict[str, None] = {}
-    for block in plan.blocks:
+    for block in plan.answered:
         for output in block.outputs:
             formula = output.formula
             is_estimate = isinstance(formula, exp.Column) and formula.name.startswith("e")

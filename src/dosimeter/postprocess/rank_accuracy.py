@@ -15,7 +15,7 @@ from dosimeter.postprocess.cell_errors import chooses_rows, count_selectable
 def find_rank_columns(plan: QueryPlan) -> Mapping[str, tuple[Rank, ...]]:
     """Return the columns of the answer that are just a number drawn by rank, each with its Rank in every block."""
     found: dict[str, tuple[Rank, ...]] = {}
-    for block in plan.blocks:
+    for block in plan.answered:
         ranks = block.ranks
         for output in block.outputs:
             formula = output.formula

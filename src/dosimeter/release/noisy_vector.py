@@ -66,7 +66,9 @@ def calibrate_plan(
 
 
 def _calibrate_noise(plan: QueryPlan, measure: Measure, mechanism: Mechanism, epsilon: Decimal) -> Calibrated:
-    calibrated = calibrate(mechanism, sensitivity=_steps(plan, measure, mechanism), epsilon=epsilon, shares=plan.shares)
+    calibrated = calibrate(
+        mechanism, sensitivity=_steps(plan, measure, mechanism), epsilon=epsilon, shares=plan.own_shares
+    )
     # Decided here, from public facts: a total found too large later would reveal something about the data.
     if not fits_int64(calibrated, measure.largest_value(plan.schema.individuals)):
         raise OptionError(

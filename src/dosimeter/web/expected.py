@@ -39,7 +39,7 @@ def _expect(prepared: PreparedRelease, name: str, epsilons: Sequence[float]) -> 
         rows: list[float | None] = [rank_errors(prepared.plan, epsilon)[name] for epsilon in epsilons]
         return ExpectedError(column=name, errors=rows, in_rows=True)
     errors = [_foresee(prepared, plan, epsilon) for epsilon in epsilons]
-    if any(error is not None for error in errors) or plan.further or plan.sets:
+    if any(error is not None for error in errors) or plan.is_united or plan.sets:
         return ExpectedError(column=name, errors=errors)
     sized = [_foresee_sizes(prepared, plan, epsilon) for epsilon in epsilons]
     by_people = {people: [each[at] for each in sized] for at, people in enumerate(PEOPLE)}

@@ -138,7 +138,8 @@ class PublicAnswer(Public):
     ``epsilon_svt``: what the noisy test cost, if ε was found by one. ``error_95``: the largest 95 % error of each
     column. ``errors``: the errors of each row, by column. ``rank_errors``: errors in rows, of columns drawn by rank.
     ``violation``: the promised chance that the noisy test releases an ε which does not meet what it looks for (V7).
-    ``guarantee``: what is promised about privacy, in words.
+    ``guarantee``: what is promised about privacy, in words. ``cut`` and ``clamped``: how many individuals have rows or
+    values that do not count as they are, where the server tells it (E5).
     """
 
     rows: list[dict[str, str | int | float | bool | None]]
@@ -150,6 +151,8 @@ class PublicAnswer(Public):
     errors: list[dict[str, float | None]] | None = None
     about: list[str] = []
     guarantee: str
+    cut: dict[str, float | None] | None = None
+    clamped: dict[str, float | None] | None = None
 
 
 class AnswerShape(Public):
@@ -411,4 +414,6 @@ def show_answer(entry: Entry) -> PublicAnswer | None:
         errors=None if answer.errors is None else [dict(row) for row in answer.errors],
         about=list(answer.about),
         guarantee=answer.guarantee or "",
+        cut=None if answer.cut is None else dict(answer.cut),
+        clamped=None if answer.clamped is None else dict(answer.clamped),
     )

@@ -84,7 +84,7 @@ def _is_plain(plan: QueryPlan) -> bool:
 
     Everything else, such as HAVING, LIMIT, a join, a subquery per person or arithmetic, needs its SQL.
     """
-    whole = not (plan.person or plan.joins or plan.further or plan.part_of or plan.sets)
+    whole = not (plan.person or plan.joins or plan.is_united or plan.part_of or plan.sets)
     return whole and set(plan.after.steps) <= {"ORDER BY"} and all(_is_estimate(each) for each in plan.outputs)
 
 

@@ -298,14 +298,14 @@ def gather(
 def share_epsilon(plan: QueryPlan, changes: FloatArray, ranked: FloatArray) -> FloatArray:
     """Return, for each row of ``changes``, the share of ε that bounds the own guarantee of its individuals (P1, R12).
 
-    ``changes``: a column per measure, scaled by ``plan.weights(1)``. Every measure has an equal share of ε (S5). Of its
-    share, a measure that gets noise uses the part PIS/Δ, and one that is drawn by rank the part given in ``ranked``.
+    ``changes``: a column per measure, scaled by ``plan.weights(1)``. Every measure has a share of ε (S5). Of its share,
+    a measure that gets noise uses the part PIS/Δ, and one that is drawn by rank the part given in ``ranked``.
     """
     most = np.array([measure.sensitivity(1) for measure in plan.measures]) * plan.weights(1)
     used = np.abs(changes) / most
     for at in plan.ranks:
         used[:, at] = ranked[:, at]
-    total: FloatArray = used.sum(axis=1) / plan.shares
+    total: FloatArray = used.sum(axis=1) / float(plan.own_shares)
     return total
 
 

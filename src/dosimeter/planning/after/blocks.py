@@ -31,7 +31,7 @@ def try_after(plan: QueryPlan) -> None:
     it with their own rows, or without rows if no engine has read them yet.
     """
     assert plan.after.query is not None
-    tables = {name_released(at): _make_up(block) for at, block in enumerate(plan.blocks)}
+    tables = {name_released(at): _make_up(block) for at, block in enumerate(plan.answered)}
     tables |= {each.name: dict(each.content()) for each in plan.after.public}
     try:
         run_embedded(plan.after.query, tables)

@@ -144,7 +144,7 @@ class MeasuredQuery:
     def group_errors(self, epsilon: float, most: int) -> list[tuple[float | None, ...]]:
         """Return the 95 % errors of each of the first ``most`` groups, one per column, in the order of ``groups``."""
         risk, scale = self.risk, self.risk.noise_scale(epsilon)
-        shown = None if not risk.plan.further else risk.plan.after.rows_of
+        shown = risk.plan.after.rows_of if risk.plan.is_united else None
         numbers = [(each.keys, each.values) for each in risk.measured().blocks]
         found = list_group_errors(risk.plan, risk.mechanism, scale, numbers, most, shown)
         return found[: min(most, len(self.groups))]
@@ -215,7 +215,7 @@ def _read_exact(risk: Risk) -> tuple[dict[str, tuple[float, ...]], tuple[Mapping
     exact = {
         name: tuple(float(cell) for row in rows if isinstance(cell := row.get(name), int | float)) for name in names
     }
-    return exact, tuple(rows) if risk.plan.groups or risk.plan.further else ()
+    return exact, tuple(rows) if risk.plan.groups or risk.plan.is_united else ()
 
 
 def _find_sizes(
