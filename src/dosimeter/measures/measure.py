@@ -144,6 +144,15 @@ class Measure(ABC):
         ``individuals``: how many are declared; None if that is not declared.
         """
 
+    def round_to_grid(self, number: Fraction, individuals: int | None) -> int:
+        """Return a number in whole steps of the noise grid, cut to the largest absolute value: what gets the noise.
+
+        Cutting never moves two numbers further apart, so Δ stays the same. ``individuals``: how many are declared; None
+        if that is not declared.
+        """
+        most = self.largest_value(individuals)
+        return max(-most, min(most, math.floor(number / self.grid + Fraction(1, 2))))
+
     # ------------------------------------------------------------ answer
 
     @abstractmethod
