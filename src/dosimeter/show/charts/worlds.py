@@ -25,7 +25,7 @@ SIGNS = {Look.WITH: "—", Look.WITHOUT: "- -"}
 """How each curve is drawn, as a text, beside its name."""
 
 _ABOVE = 1.22  # room over the curves for their names
-_EDGE = 0.17  # how far the middle of a name lies from the nearer end of the axis, as a share of it
+_EDGE = 0.21  # how far the middle of a name lies from the nearer end of the axis, as a share of it
 _SMOOTH_FROM = 100  # bins from which a curve has no steps
 _FEW_STEPS = 40
 
