@@ -24,6 +24,7 @@ Groups = Literal["declared", "thresholded"]
 StudiedGroups = Literal["declared", "observed", "thresholded"]
 Selection = Literal["sharp", "paper"]
 Quantiles = Literal["ranks", "noise"]
+View = Literal["relative", "raw", "worlds"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,6 +212,11 @@ class ShownOptions:
     reveal: bool = _declare(
         "Show identifying columns, in ", Option("top"), " and ", Option("by"), ".", default=False, kind=bool
     )
+    view: View | None = _declare(
+        "Which picture is saved: RDRs relative to the average person (default), raw RDRs, or what may be released with "
+        "the most exposed person and without, at the first ε.",
+        choices=get_args(View),
+    )  # fmt: skip
 
 
 OPTIONS: Mapping[str, DeclaredOption] = {

@@ -44,6 +44,24 @@ def test_equally_exposed_is_not_called_safe(run: Run, wards: Path, tmp_path: Pat
     assert any("at ε = 1 it is ε = 1 for everybody" in note for note in notes)  # P1: everybody's PIS is Δ
 
 
+def test_two_worlds_are_a_picture_of_their_own(run: Run, wards: Path, tmp_path: Path) -> None:
+    """North has one person: at ε = 2 her count is e² times as likely with her, at the first ε that is given."""
+    for name in ("worlds.svg", "worlds.html", "worlds.png"):
+        picture = tmp_path / name
+        outcome = run("risk", wards, GROUPED, "--epsilon", 2, "--epsilon", 0.1, "--plot", picture, "--view", "worlds")
+        assert outcome.status == 0
+        if name != "worlds.png":
+            text = picture.read_text(encoding="utf-8")
+            assert "If 1 is released for count of north, it is 7.39 times as likely" in text
+            assert "Person" not in text
+    assert GROUPED in picture.with_suffix(".html").read_text(encoding="utf-8")
+    raw = tmp_path / "raw.svg"
+    alone = "SELECT COUNT(*) FROM wards WHERE ward = 'north'"
+    assert run("risk", wards, alone, "--epsilon", 2, "--plot", raw, "--view", "raw").status == 0
+    assert "Raw RDR" in raw.read_text(encoding="utf-8")
+    check_refusal(run("risk", wards, GROUPED, "--view", "worlds"), "--view is for --plot")
+
+
 def test_names_are_not_listed_by_accident(run: Run, wards: Path) -> None:
     refused = run("risk", wards, GROUPED, "--by", "name")
     check_refusal(refused, "name identifies people", "--reveal")

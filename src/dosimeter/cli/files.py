@@ -11,6 +11,7 @@ from dosimeter.findings import word_all
 
 if TYPE_CHECKING:
     from dosimeter.assessment import Risk
+    from dosimeter.options import View
     from dosimeter.risk import Candidate
 
 
@@ -63,3 +64,14 @@ def save_picture(
         write_page(page, path)
     else:
         save_chart(draw_altair(range_chart(lines, selected=selected)), path)
+
+
+def save_view(found: Risk, view: View, epsilon: float | None, path: Path) -> None:
+    """Save one view of the risk ``found``, as ``Risk.plot`` draws it; a page (.html) has its SQL too.
+
+    ``epsilon``: the ε of two worlds; None for the largest candidate.
+    """
+    from dosimeter.show.charts import save_chart
+
+    epsilons = None if view != "worlds" or epsilon is None else [epsilon]
+    save_chart(found.plot(view, epsilons=epsilons), path, query=found.plan.sql)

@@ -45,6 +45,7 @@ if TYPE_CHECKING:
         PeopleAggregate,
         Preference,
         Sensitivities,
+        TwoWorlds,
     )
 
 
@@ -419,6 +420,22 @@ def find_absolute(absolute: AbsoluteRisk) -> Iterator[Finding]:
     if absolute.identification is not None:
         yield people.PickedOut(absolute.identification, absolute.people, absolute.identification_exact)
     yield people.LimitsHold()
+
+
+def find_worlds(worlds: TwoWorlds | None) -> Finding:
+    """Return how much likelier a released number is with the most exposed person; None stands for nobody who moves."""
+    if worlds is None:
+        return people.SameWorlds()
+    told = worlds.telling
+    return people.AsLikely(
+        number=worlds.number,
+        made=worlds.made,
+        group=worlds.group,
+        released=told.middle,
+        range=told.low < told.high,
+        width=worlds.width,
+        times=told.times,
+    )
 
 
 def _find_step(

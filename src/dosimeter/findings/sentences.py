@@ -19,6 +19,7 @@ from dosimeter.mechanisms import RatioWarning
 from dosimeter.problems import Option, Surface
 from dosimeter.risk import SAFE_ADVANTAGE
 from dosimeter.show import (
+    format_about,
     format_epsilon,
     format_error,
     format_number,
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
 
 _IDENTIFIED, _SUSPECTED = 0.95, 0.5
 """The belief, as a probability, from which on the most exposed count as identified."""
+
+_MILLION = 10**6
 
 
 def word(finding: Finding) -> str:
@@ -214,6 +217,20 @@ def _word_picked_out(found: people.PickedOut) -> str:
         f"of at most {_round_up(100 * found.chance, most=100)} %{exact}; by a blind guess it is "
         f"{format_number(100 / found.people, 2)} %."
     )
+
+
+def _word_as_likely(found: people.AsLikely) -> str:
+    group = f" of {found.group}" if found.group else ""
+    made = ""
+    if found.made:
+        made = f", from which {join_names(found.made)} {'is' if len(found.made) == 1 else 'are'} computed"
+    number = format_about(found.released, found.width, rounded=found.range)
+    released = f"If {number} is released for {found.number}{group}{made}"
+    if math.isinf(found.times):
+        return f"{released}, the most exposed person is in the table: without them it practically never comes out."
+    times = format_times(found.times) if found.times < _MILLION else "over a million"
+    likely = "as likely" if times == "1" else f"{times} times as likely"
+    return f"{released}, it is {likely} with the most exposed person as without."
 
 
 def _word_fails(found: people.FailsPreference | people.FailsByAccuracy) -> str:
@@ -486,6 +503,8 @@ SENTENCES: Mapping[type[Finding], str | Callable[[Any], str]] = {
     people.Suspicion: _word_suspicion,
     people.GuessedFact: _word_guessed_fact,
     people.PickedOut: _word_picked_out,
+    people.AsLikely: _word_as_likely,
+    people.SameWorlds: "Leaving anybody out changes no number of this answer: both worlds are the same.",
     people.LimitsHold: (
         "These limits hold for an ε that was fixed beforehand or found with noise. Where ε is found from the data, the "
         "amount of noise tells something by itself."

@@ -10,7 +10,7 @@ from dosimeter.late_names import load_late
 from dosimeter.postprocess.accuracy import ColumnAccuracy, error_95, foresee_accuracy, keep_worst, list_group_errors
 from dosimeter.postprocess.answers import AssembledAnswer, assemble_answer, assemble_groups, list_released_groups
 from dosimeter.postprocess.cell_errors import Noise, measure_scales, needs_values
-from dosimeter.postprocess.computed_estimates import estimate_group, find_counts
+from dosimeter.postprocess.computed_estimates import estimate_group, find_counts, name_measure
 from dosimeter.postprocess.plain_answer import PlainAnswer
 from dosimeter.postprocess.rank_accuracy import count_drawn, find_rank_columns, rank_errors, tell_ranks
 from dosimeter.postprocess.released_rows import Keys, Numbers

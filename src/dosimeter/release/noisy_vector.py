@@ -139,11 +139,10 @@ def _draw_noise(
     """Return the numbers of the measure with index ``at``, one per group, rounded to its grid and with noise added.
 
     A total is first cut to what the declared number of individuals can reach, so that no table, however many people it
-    holds, exceeds the range that the noise was checked for (N4). Cutting never moves two numbers further apart, so Δ
-    stays the same.
+    holds, exceeds the range that the noise was checked for (N4).
     """
     measure = plan.measures[at]
-    totals = [measure.hold(row[at], plan.schema.individuals) for row in values]
+    totals = [measure.round_to_grid(row[at], plan.schema.individuals) for row in values]
     return [number * measure.grid for number in add_noise(totals, calibrated)]
 
 

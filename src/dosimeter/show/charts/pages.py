@@ -29,10 +29,11 @@ def draw_svg(chart: alt.LayerChart) -> str:
     return text.getvalue()
 
 
-def save_chart(chart: alt.LayerChart, path: str | Path) -> None:
+def save_chart(chart: alt.LayerChart, path: str | Path, *, query: str | None = None) -> None:
     """Write a chart to a file, in the format that the path's ending names. Refuse other endings.
 
     The formats: .svg, .png (twice the size, for dense screens) and .html (one file, offline, with its table).
+    ``query``: the SQL to be shown above the chart in an .html.
     """
     target = Path(path)
     match target.suffix.lower():
@@ -43,7 +44,7 @@ def save_chart(chart: alt.LayerChart, path: str | Path) -> None:
             chart.save(binary, format="png", scale_factor=2)
             content = binary.getvalue()
         case ".html":
-            content = chart_page([chart], title=chart.to_dict()["title"]["text"]).encode()
+            content = chart_page([chart], title=chart.to_dict()["title"]["text"], query=query).encode()
         case other:
             raise OptionError(
                 f"A picture cannot be written as {other or 'a file without an ending'}. Use .svg, .png or .html."

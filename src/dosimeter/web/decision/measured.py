@@ -31,6 +31,7 @@ from dosimeter.risk import (
     Sensitivities,
     ShownAt,
     ShownGroups,
+    TwoWorlds,
 )
 from dosimeter.show.charts import Bin, bin_people
 from dosimeter.web.recent import Recent
@@ -126,6 +127,10 @@ class MeasuredQuery:
     def bins(self, epsilon: float) -> tuple[Bin, ...]:
         return self.once(("bins", epsilon), lambda: bin_people(self.risk.rdr_of(self.drawn, epsilon)))
 
+    def worlds(self, epsilon: float) -> TwoWorlds | None:
+        """Return what may be released at this ε with the most exposed person and without. Remembered by ε."""
+        return self.once(("worlds", epsilon), lambda: self.risk.worlds(epsilon))
+
     def shown_at(self, epsilon: float) -> ShownAt | None:
         """Return how many thresholded groups would be shown at this ε; None if the groups are declared."""
         lines = () if self.shown is None else self.shown.lines
@@ -169,6 +174,7 @@ def measure_query(dataset: Dataset, prepared: PreparedRelease, meter: JobMeter) 
     risk = dataset.assess_plan(prepared.plan, prepared.look)
     sensitivities = risk.sensitivities
     exact, groups = _read_exact(risk)
+    risk.moved_number  # noqa: B018  # now: it can read the data
     shown = None if prepared.plan.threshold is None else risk.foresee_groups()
     lines = risk.list_candidates()
     accuracies: dict[float, tuple[ColumnAccuracy, ...]] = {}

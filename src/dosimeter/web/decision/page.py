@@ -174,6 +174,7 @@ PARTS = (
     "shown",
     "measures",
     "histogram",
+    "worlds",
     "accuracy",
     "cost",
     "preview",

@@ -20,6 +20,7 @@ from dosimeter.findings import (
     count_exposed,
     find_accuracy_notes,
     find_enough,
+    find_worlds,
     pick,
     summarize,
     word,
@@ -34,7 +35,7 @@ from dosimeter.show import (
     format_people,
     range_axis,
 )
-from dosimeter.show.charts import Chart, bins_chart
+from dosimeter.show.charts import Chart, bins_chart, worlds_chart
 from dosimeter.web.decision.accuracy import (
     MOST_COLUMNS,
     ColumnError,
@@ -117,6 +118,8 @@ class DecisionView:
     accuracy_notes: tuple[str, ...]
     histogram: Chart
     tail: str
+    worlds: Chart | None  # None if nobody moves any number
+    worlds_words: str
     measures: tuple[RiskSentence, ...]
     summary: Summary
     steps: tuple[str, ...]
@@ -156,6 +159,7 @@ def build_view(
     errors = {name: show_errors(measured, columns.index(name)) for name in tabled}
     drawn = errors[column]
     axis = measured.once(("axis", form.raw), lambda: range_axis(measured.candidates, raw=form.raw))
+    worlds = measured.worlds(selected)
     found = find_for_approval(measured, offer, selected, cost.findings, wanted=wanted_error, own=own)
     given, refusal = word_all(pick(found, GIVEN)), offer.refuse(selected)
     return DecisionView(
@@ -180,6 +184,8 @@ def build_view(
         errors=errors,
         accuracy_notes=word_all(find_accuracy_notes(measured.candidate(selected)))[:MOST_NOTES],
         histogram=bins_chart(bins, selected, log_counts=not form.linear),
+        worlds=None if worlds is None else worlds_chart(worlds, word(find_worlds(worlds))),
+        worlds_words=word(find_worlds(worlds)),
         tail=write_tail(measured, selected, len(bins) == 1),
         measures=tuple(_list_measures(offer, found)),
         summary=summarize(found),
