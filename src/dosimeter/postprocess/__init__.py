@@ -11,6 +11,8 @@ from dosimeter.postprocess.accuracy import ColumnAccuracy, error_95, foresee_acc
 from dosimeter.postprocess.answers import AssembledAnswer, assemble_answer, assemble_groups, list_released_groups
 from dosimeter.postprocess.cell_errors import Noise, measure_scales, needs_values
 from dosimeter.postprocess.computed_estimates import estimate_group, find_counts
+from dosimeter.postprocess.enough_rows import find_enough_rows, name_rows, word_enough_rows
+from dosimeter.postprocess.quotients import list_estimates
 from dosimeter.postprocess.rank_accuracy import find_rank_columns, rank_errors, tell_ranks
 
 if TYPE_CHECKING:

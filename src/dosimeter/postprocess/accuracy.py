@@ -17,7 +17,7 @@ from dosimeter.arrays import BoolArray, FloatArray
 from dosimeter.json_values import JsonObject
 from dosimeter.mechanisms import Mechanism
 from dosimeter.planning import QueryPlan
-from dosimeter.postprocess.cell_errors import CellErrors, Noise, column_errors, needs_values
+from dosimeter.postprocess.cell_errors import CellErrors, Noise, column_errors, find_told, needs_values
 from dosimeter.postprocess.quotients import is_released
 from dosimeter.postprocess.released_rows import Keys, Numbers, ReleasedRow, list_released_rows
 
@@ -152,7 +152,7 @@ def _foresee(
     errors, has_enough, sizes, among = [], [], [], []
     for block, known_errors, shown in known:
         count = shown.shape[1]
-        formula = block.outputs[at].formula
+        formula = find_told(block, block.outputs[at])
         if formula is not None and not _is_noisy(formula):
             continue
         if formula is None or not (values or not needs_values(block, formula)) or not count:
@@ -245,9 +245,12 @@ def list_group_errors(
     noise = Noise.of(plan, mechanism, scale).split(plan)
     for at, (block, own, (keys, values)) in enumerate(zip(plan.blocks, noise, numbers, strict=True)):
         left = most - len(found) if shown is None or at in shown else 0
-        released = [ReleasedRow(key, measured) for key, measured in zip(keys[:left], values[:left], strict=True)]
-        columns = column_errors(block, own, released).values()
-        found += [tuple(column[place] for column in columns) for place in range(len(released))]
+        whole = list(keys) == list(block.group_keys or ())  # otherwise derived columns have no error
+        whole = whole and any(each.derived is not None for each in block.outputs)
+        last = len(keys) if whole else left
+        released = [ReleasedRow(key, measured) for key, measured in zip(keys[:last], values[:last], strict=True)]
+        columns = column_errors(block, own, released, whole=whole).values()
+        found += [tuple(column[place] for column in columns) for place in range(min(left, len(released)))]
     return found
 
 

@@ -36,8 +36,8 @@ class SourceNumbers:
     """The noisy numbers that another number is computed from. ``values``: for each, an array with one element per row.
 
     Rows are those of the released table. ``scales``: the noise scale of each row and number, in the number's own units.
-    ``grids``: the grid of each number. ``terms``: how many noisy numbers were added up in each row. ``levels``: a code
-    per row; rows with the same code have the same noise scales.
+    ``grids``: the grid of each number. ``terms``: how many noisy numbers were added up in each row and number.
+    ``levels``: a code per row; rows with the same code have the same noise scales.
     """
 
     mechanism: Mechanism
@@ -125,12 +125,12 @@ def _move(
     Each item is the largest change by noise of this direction and at most this size; ∞ if a divisor changes its sign.
     ``chosen``: the indices of the rows to look at. ``compute``: the function that computes the number.
     """
-    spread = np.sqrt(sources.terms[chosen])[:, None, None]
+    spread = np.sqrt(sources.terms[chosen])
     quiet = [values[chosen][:, None, None] for values in sources.values]
     moved = []
     for at, values in enumerate(quiet):
         noise = (sources.scales[chosen, at][:, None] * directions[:, at])[:, None, :] * sizes[:, None]
-        noise *= spread
+        noise *= spread[:, at, None, None]
         grid = float(sources.grids[at])
         if grid > 0.0:  # on its grid, never less
             noise /= grid
