@@ -13,7 +13,15 @@ from dosimeter import Dataset
 from dosimeter.findings import find_at, word_all
 from dosimeter.mechanisms import Gaussian, Laplace
 from dosimeter.planning import PlanOptions, plan_query
-from dosimeter.postprocess import Noise, assemble_answer, foresee_accuracy, list_facts, list_group_errors, word_facts
+from dosimeter.postprocess import (
+    Noise,
+    assemble_answer,
+    assemble_groups,
+    foresee_accuracy,
+    list_facts,
+    list_group_errors,
+    word_facts,
+)
 from dosimeter.postprocess.cell_errors import MOST_DERIVED
 from dosimeter.schema import Schema, read_schema
 from tests.known import known
@@ -225,3 +233,19 @@ def test_the_controller_reads_how_many_would_be_enough(stays: Dataset) -> None:
     ordered = risk.list_candidates(lines)
     told = word_all(find_at(risk, ordered, 1.0))
     assert any("to be told at this ε" in sentence for sentence in told)
+
+
+def test_the_controller_sees_the_exact_derived_numbers_of_each_group() -> None:
+    """The page of a decision lists them beside their errors."""
+    plan = plan_query("SELECT g, COUNT(*) - LAG(COUNT(*)) OVER (ORDER BY g) AS d FROM t GROUP BY g", schema_of(3))
+    rows = assemble_groups(plan, known(plan.group_keys), [[Fraction(count)] for count in (50, 60, 40)])
+    assert rows == [{"g": 1, "d": None}, {"g": 2, "d": 10}, {"g": 3, "d": -20}]
+
+
+def test_where_rows_tie_in_the_order_no_error_of_another_number_is_told() -> None:
+    """ROWS among ties picks any of them: either the number is the one whose error was found, or it has none."""
+    sql = "SELECT g, SUM(COUNT(*)) OVER (ORDER BY g > 0 ROWS UNBOUNDED PRECEDING) AS d FROM t GROUP BY g"
+    found, plan = assemble(sql, [50, 60, 70, 80])
+    assert {row["d"] is None for row in found.errors} == {False} or "d has no error" in str(
+        word_facts(list_facts(plan, found, clamp=False, errors=True))
+    )

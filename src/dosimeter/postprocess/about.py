@@ -93,6 +93,7 @@ def list_facts(plan: QueryPlan, answer: AssembledAnswer | None, *, clamp: bool, 
             for at, output in enumerate(plan.outputs)
             if errors and output.is_aggregate and output.formula is None
             if all(find_told(block, block.outputs[at]) is None for block in blocks)
+            or _lacks_errors(answer, output.name)
         ),
         has_too_few=answer is not None and answer.has_too_few,
         negative=any(isinstance(row.get(name), int) and row[name] < 0 for row in rows for name in counts),  # type: ignore[operator]
@@ -103,6 +104,13 @@ def list_facts(plan: QueryPlan, answer: AssembledAnswer | None, *, clamp: bool, 
         if answer is None or not errors
         else tuple((*each, name_rows(plan)) for each in answer.enough_rows),
     )
+
+
+def _lacks_errors(answer: AssembledAnswer | None, name: str) -> bool:
+    """Return whether a column of an answer has numbers and no error, as where the rows of a window's order tie."""
+    if answer is None or answer.errors is None or answer.failed:
+        return False
+    return any(row[name] is not None for row in answer.rows) and all(each[name] is None for each in answer.errors)
 
 
 def _bound(argument: Argument) -> BoundedValue:

@@ -362,13 +362,14 @@ def _align(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 
 def assemble_groups(plan: QueryPlan, keys: Keys, values: Numbers) -> list[JsonRow]:
-    """Return a row for every group: the columns of the answer that need no other group's numbers. No 95 % errors.
+    """Return a row for every group: the columns of the answer that can have 95 % errors, without these.
 
     If the embedded engine fails on these numbers, return every group with its aggregates.
     """
     released = tuple(ReleasedRow(key, measured) for key, measured in zip(keys, values, strict=True))
     block = _BlockTable(plan, released)
-    own = {output.name: output.formula for output in plan.outputs if output.formula is not None}
+    trees = {output.name: find_told(plan, output) for output in plan.outputs}
+    own = {name: tree for name, tree in trees.items() if tree is not None}
     if all(isinstance(formula, exp.Column) for formula in own.values()):
         return block.read_directly()
     shown = [alias(tree.copy(), name, quoted=True) for name, tree in own.items()]

@@ -22,7 +22,7 @@ from dosimeter.postprocess.released_rows import ReleasedRow, look_up
 from dosimeter.postprocess.smooth import clips, compute_smooth, is_double, is_smooth, read_literal
 from dosimeter.sql import NUMERIC, EmbeddedError, Type, Values, alias, compute_embedded
 
-_MOST_SETS = 8  # in one formula
+_MOST_SETS, _MOST_PARTS = 6, 10  # in one formula: noise of few numbers is tried in enough directions
 _PICKS = (exp.Lag, exp.Lead, exp.FirstValue, exp.LastValue, exp.NthValue)
 
 
@@ -72,15 +72,18 @@ def find_read_cells(plan: QueryPlan, released: Sequence[ReleasedRow], tree: exp.
         written = reader.write(tree, reader.own)
     except (_Unsupported, EmbeddedError):
         return None
-    return reader.finish(written) if reader.leaves and is_smooth(written, reader.constants) else None
+    if not reader.leaves or not is_smooth(written, reader.constants):
+        return None
+    found = reader.finish(written)
+    return found if found.terms.shape[1] <= _MOST_PARTS else None
 
 
 @dataclass(slots=True)
 class _Reader:
     """Rewrites a tree with windows into arithmetic over sets of released rows, which it collects.
 
-    ``sets``: true where a released row (first axis) reads another (second axis). ``singles``: which of them hold one
-    row at most.
+    ``sets``: true where a released row (first axis) reads another (second axis). ``leaves``: for each leaf its
+    aggregate, its set, whether it is a sum over that, and what stands in place of an empty set.
     """
 
     plan: QueryPlan
