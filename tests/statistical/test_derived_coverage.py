@@ -80,7 +80,7 @@ def test_released_derived_numbers_lie_within_their_errors(tmp_path: Path) -> Non
     )
     sizes = [COLUMNS["ward"].count(ward) for ward in WARDS]
     before = [0, *sizes]
-    exact = {
+    exact: dict[str, list[float]] = {
         "share": [100.0 * size / sum(sizes) for size in sizes],
         "so_far": [sum(sizes[: at + 1]) for at in range(len(sizes))],
         "change": [size - before[at] for at, size in enumerate(sizes)],
@@ -90,7 +90,8 @@ def test_released_derived_numbers_lie_within_their_errors(tmp_path: Path) -> Non
     with Dataset.open(make_table(), schema=schema_of()) as stays, Ledger.open(tmp_path / "ledger.db") as ledger:
         for _ in range(30):
             answer = stays.release(sql, ledger=ledger, epsilon=4.0, policy="budget:1000", again=True)
-            for at, (row, errors) in enumerate(zip(answer.answer or [], answer.errors or [], strict=True)):
+            assert answer.errors is not None
+            for at, (row, errors) in enumerate(zip(answer.answer or [], answer.errors, strict=True)):
                 for name, numbers in exact.items():
                     if errors[name] is not None:
                         stated += 1

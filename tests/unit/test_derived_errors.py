@@ -54,6 +54,11 @@ OUTSIDE = [
     "SELECT g, COUNT(*) AS n FROM t WHERE member GROUP BY g) AS q",
     "WITH q AS (SELECT g, COUNT(*) AS n FROM t GROUP BY g) "
     "SELECT g, 1.0 * n / (SELECT SUM(n) FROM q WHERE g > 1) AS d FROM q",
+    *(
+        "WITH q AS (SELECT g, COUNT(*) AS n FROM t GROUP BY g), r AS (SELECT g, COUNT(*) AS n FROM t WHERE member "
+        f"GROUP BY g) SELECT g, 1.0 * n / (SELECT SUM(n) FROM {other}) AS d FROM {own}"
+        for own, other in (("q", "r"), ("r", "q"))
+    ),
 ]
 SAME_SHARE = [
     "SELECT g, 100.0 * COUNT(*) / SUM(COUNT(*)) OVER () AS d FROM t GROUP BY g",

@@ -44,5 +44,5 @@ def word_enough_rows(label: str, rows: int, counted: str) -> str:
     """Say from how many rows on an aggregate can be told. ``counted``: people or rows."""
     return (
         f"{label} needs about {rows:,} {counted} in a group to be told at this ε, if their values are spread evenly "
-        "over the bounds, and more if they lie closer together."
+        "over the bounds. Where values lie close together within wide bounds, it needs far more."
     )

@@ -80,8 +80,8 @@ class Relation:
     of the released row behind it. ``steps``: what happens after the noise, in words. ``plain``: whether it gives
     columns of ``released`` unchanged, with all rows in their order, so that its query need not run. ``blocks``: if
     ``traced``, the numbers of the blocks that its rows come from. ``public``: the public table that this relation
-    stands for; None for other relations. ``whole``: whether its rows are all rows of one released table. ``total``:
-    whether its one row is computed from all rows of one released table.
+    stands for; None for other relations. ``whole``: whether its rows are all rows of one released table.
+    ``total_of``: if its one row is computed from all rows of one released table, that block's number.
     """
 
     query: exp.Select | exp.Union
@@ -93,7 +93,7 @@ class Relation:
     blocks: tuple[int, ...] = (0,)
     public: JoinTable | None = None
     whole: bool = False
-    total: bool = False
+    total_of: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         """Refuse a relation whose rows could hold more text than an answer may."""

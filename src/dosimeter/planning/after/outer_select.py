@@ -111,7 +111,7 @@ class OuterSelect:
             steps=tuple(dict.fromkeys([*steps, *([] if select.meta.get(UNION) else [OUTER_SELECT])])),
             blocks=self.sources[first].blocks if traced else (),
             whole=traced and self.steady and clauses.keeps_all_rows(),
-            total=grouped and self.steady and clauses.keeps_all_rows(),
+            total_of=self.sources[first].blocks if grouped and self.steady and clauses.keeps_all_rows() else (),
         )
 
     def _fields(self, item: exp.Expression, writer: ExpressionWriter, clauses: Clauses) -> Iterable[Field]:
@@ -279,7 +279,8 @@ class OuterSelect:
                 return wrap(tree.copy())
             if isinstance(part, (exp.Subquery, exp.Select)):
                 relation = self.subquery.get(id(part))
-                if relation is None or not relation.total or relation.fields[0].derived is None:
+                blocks = next((each.blocks for each in self.sources.values()), ())
+                if relation is None or relation.total_of != blocks or relation.fields[0].derived is None:
                     raise _OtherCells
                 return wrap(relation.fields[0].derived.copy())
             if isinstance(part, (exp.Window, exp.AggFunc)) and not self.steady:
