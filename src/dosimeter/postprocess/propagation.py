@@ -220,8 +220,8 @@ def _find_step(moves: FloatArray, log_tails: FloatArray, tail: float) -> FloatAr
     """Return, for each row, the smallest of its ``moves`` that is exceeded with at most the probability ``tail``.
 
     ∞ if there is none. Used for noise on a coarse grid, where ``_find_quantile`` must not interpolate. The result is
-    found by bisection, and so rounded up a little. After a few halvings only moves that may still be the result are
-    looked at. ``moves`` and ``log_tails``: see ``_find_largest``.
+    found by bisection, to within 2⁻³² of the largest move. After a few halvings only moves that may still be the result
+    are looked at. ``moves`` and ``log_tails``: see ``_find_largest``.
     """
     rows, sizes, width = moves.shape
     tails = np.concatenate([[1.0], np.exp(log_tails)])
@@ -246,7 +246,12 @@ def _find_step(moves: FloatArray, log_tails: FloatArray, tail: float) -> FloatAr
         outside = np.where(enough, outside, beyond)
         kept = inside == enough[owners]
         owners, values, weights = owners[kept], values[kept], weights[kept]
-    return np.where(none, np.inf, high)
+    largest = np.zeros(rows)
+    np.maximum.at(
+        largest, owners, values
+    )  # the moves that are left are at most ``high``, and one of them is the result
+    unmoved = tails[_count_within(moves, np.zeros(rows))].mean(axis=1) <= limit
+    return np.where(none, np.inf, np.where(unmoved, 0.0, np.where(largest > 0.0, largest, high)))
 
 
 def _round_up(values: FloatArray, top: FloatArray) -> FloatArray:
