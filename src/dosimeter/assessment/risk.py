@@ -293,7 +293,8 @@ class Risk:
         if found is None:
             return None
         wide, measured = found
-        return PlainAnswer(wide, [(each.keys, each.values) for each in measured.blocks])
+        numbers = [(each.keys, each.values) for each in measured.blocks]
+        return PlainAnswer(wide, numbers, every_group=not self.left_out.people)
 
     def contributions_by(self, attributes: Mapping[str, exp.Expression]) -> tuple[Profile, Contributions]:
         """Return the profile of everybody, also of those outside the WHERE, and everybody's contributions.

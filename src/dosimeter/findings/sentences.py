@@ -16,6 +16,7 @@ from dosimeter.findings import on_method as method
 from dosimeter.findings import on_people as people
 from dosimeter.findings.finding import Finding
 from dosimeter.mechanisms import RatioWarning
+from dosimeter.postprocess import word_enough_rows
 from dosimeter.problems import Option, Surface
 from dosimeter.risk import SAFE_ADVANTAGE
 from dosimeter.show import (
@@ -461,6 +462,7 @@ SENTENCES: Mapping[type[Finding], str | Callable[[Any], str]] = {
     answer.WorthLittle: lambda found: (
         f"Warning: at ε = {format_epsilon(found.epsilon)} the answer would be worth little."
     ),
+    answer.NeedsRows: lambda found: word_enough_rows(found.aggregate, found.rows, found.counted),
     answer.WorthMoreAt: _word_more_at,
     answer.CoarserQuery: _word_coarser,
     answer.AnyValue: _word_any_value,

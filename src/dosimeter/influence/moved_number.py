@@ -20,10 +20,9 @@ from dosimeter.influence.most_exposed import find_most_exposed, label_group, lea
 from dosimeter.influence.profiles import ExposedSearch, Profile
 from dosimeter.influence.rows.row_profile import JointRowProfile, Measured, RowProfile, measure_answer, read_column
 from dosimeter.influence.units.unit_profile import JointUnitProfile, UnitProfile
-from dosimeter.influence.units.unit_rows import equals
 from dosimeter.measures import GroupColumn
 from dosimeter.planning import QueryPlan
-from dosimeter.sql import column_tree, select_from
+from dosimeter.sql import column_tree, equals, select_from
 
 _OwnColumns = Mapping[tuple[int, int], GroupColumn]
 """The values of one individual that a rank reads, by the index of the measure in its block and that of the group."""
@@ -73,7 +72,7 @@ def find_moved(profile: Profile, search: ExposedSearch, sensitivity: float, epsi
         after = leave_out(block, measured, moved, search.norm)
         for group, at, strength, counts in (
             *_list_noisy(block, moved, sensitivity),
-            *_list_ranked(block, measured, held, epsilon, plan.shares),
+            *_list_ranked(block, measured, held, epsilon, float(plan.shares)),
         ):
             if strength > most * (1.0 + 1e-12):
                 values = measured.values[group]
@@ -102,7 +101,7 @@ def _list_noisy(block: QueryPlan, moved: Sequence[tuple[int, float]], sensitivit
 
 
 def _list_ranked(
-    block: QueryPlan, measured: Measured, own: _OwnColumns, epsilon: float, shares: int
+    block: QueryPlan, measured: Measured, own: _OwnColumns, epsilon: float, shares: float
 ) -> Iterator[_Moved]:
     """Yield the numbers drawn by rank that somebody's rows reach, each with how far they move a score (R12).
 

@@ -42,13 +42,15 @@ class Output:
     ``formula``: the column computed from the released numbers e0, e1 … and group values g0, g1 … of one released row;
     None if it reads several released rows, as a window does. Where the rows of the answer come from several blocks
     (SELECTs that measure), the formula has a branch per block. ``label``: whether it reads columns of public tables and
-    no released number.
+    no released number. ``derived``: where there is no formula, the column computed from several released rows by
+    windows whose partitions and order are public; None if it is computed in any other way (E6).
     """
 
     name: str
     group: int | None
     formula: exp.Expression | None
     label: bool = False
+    derived: exp.Expression | None = None
 
     @property
     def is_aggregate(self) -> bool:
@@ -262,7 +264,12 @@ class QueryPlan:
             estimates=block.estimates,
             sets=block.sets,
             outputs=tuple(
-                replace(output, formula=formula_in(output.formula, at) if seen else None) for output in self.outputs
+                replace(
+                    output,
+                    formula=formula_in(output.formula, at) if seen else None,
+                    derived=formula_in(output.derived, at) if seen else None,
+                )
+                for output in self.outputs
             ),
             after=self.after.in_block(at),
             further=(),

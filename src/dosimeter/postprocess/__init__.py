@@ -11,7 +11,9 @@ from dosimeter.postprocess.accuracy import ColumnAccuracy, error_95, foresee_acc
 from dosimeter.postprocess.answers import AssembledAnswer, assemble_answer, assemble_groups, list_released_groups
 from dosimeter.postprocess.cell_errors import Noise, measure_scales, needs_values
 from dosimeter.postprocess.computed_estimates import estimate_group, find_counts, name_measure
+from dosimeter.postprocess.enough_rows import find_enough_rows, name_rows, word_enough_rows
 from dosimeter.postprocess.plain_answer import PlainAnswer
+from dosimeter.postprocess.quotients import list_estimates
 from dosimeter.postprocess.rank_accuracy import count_drawn, find_rank_columns, rank_errors, tell_ranks
 from dosimeter.postprocess.released_rows import Keys, Numbers
 from dosimeter.postprocess.told_counts import find_told, withhold_errors, word_told

@@ -12,8 +12,9 @@ from fractions import Fraction
 from dosimeter.measures import Argument
 from dosimeter.planning import Explanation, QueryPlan, explain_plan, list_cut, note_counted_groups
 from dosimeter.postprocess.answers import AssembledAnswer
-from dosimeter.postprocess.cell_errors import chooses_rows, count_selectable
+from dosimeter.postprocess.cell_errors import chooses_rows, count_selectable, find_told
 from dosimeter.postprocess.computed_estimates import find_counts
+from dosimeter.postprocess.enough_rows import name_rows, word_enough_rows
 from dosimeter.sql import MOST_ROWS
 
 NOT_COMPUTED = (
@@ -46,7 +47,8 @@ class AnswerFacts:
     than their own. ``has_too_few``: somewhere there are too few people to tell. ``negative``: some count is below 0.
     ``counted_groups``: sentences on declared groups over which something is computed. ``clamped``: numbers were put
     back into their bounds. ``failed``: what comes after the noise could not be computed.
-    ``cut_texts``: the text columns of which only the first letters count, each with how many.
+    ``cut_texts``: the text columns of which only the first letters count, each with how many. ``enough_rows``:
+    aggregates that mostly have too few people to tell, each with how many, people or rows, would be enough in a group.
     """
 
     most_rows: int | None
@@ -62,6 +64,7 @@ class AnswerFacts:
     clamped: bool
     failed: bool
     cut_texts: tuple[tuple[str, int], ...] = ()
+    enough_rows: tuple[tuple[str, int, str], ...] = ()
 
 
 def list_facts(plan: QueryPlan, answer: AssembledAnswer | None, *, clamp: bool, errors: bool) -> AnswerFacts:
@@ -86,14 +89,28 @@ def list_facts(plan: QueryPlan, answer: AssembledAnswer | None, *, clamp: bool, 
         totals=any(block.sets for block in blocks),
         selected=count_selectable(plan) if errors and not failed and chooses_rows(plan) else None,
         without_error=tuple(
-            output.name for output in plan.outputs if errors and output.is_aggregate and output.formula is None
+            output.name
+            for at, output in enumerate(plan.outputs)
+            if errors and output.is_aggregate and output.formula is None
+            if all(find_told(block, block.outputs[at]) is None for block in blocks)
+            or _lacks_errors(answer, output.name)
         ),
         has_too_few=answer is not None and answer.has_too_few,
         negative=any(isinstance(row.get(name), int) and row[name] < 0 for row in rows for name in counts),  # type: ignore[operator]
         clamped=clamp,
         failed=failed,
         cut_texts=tuple(list_cut(plan).items()),
+        enough_rows=()
+        if answer is None or not errors
+        else tuple((*each, name_rows(plan)) for each in answer.enough_rows),
     )
+
+
+def _lacks_errors(answer: AssembledAnswer | None, name: str) -> bool:
+    """Return whether a column of an answer has numbers and no error, as where the rows of a window's order tie."""
+    if answer is None or answer.errors is None or answer.failed:
+        return False
+    return any(row[name] is not None for row in answer.rows) and all(each[name] is None for each in answer.errors)
 
 
 def _bound(argument: Argument) -> BoundedValue:
@@ -129,6 +146,7 @@ def word_facts(facts: AnswerFacts) -> tuple[str, ...]:
         )
     if facts.has_too_few:
         found.append("NULL in place of an average or another quotient: too few people to tell.")
+    found += [word_enough_rows(*each) for each in facts.enough_rows]
     if facts.negative:
         found.append("A count below 0 is noise on a small number.")
     if facts.clamped:

@@ -10,6 +10,7 @@ from sqlglot import exp
 from dosimeter.measures import Rank
 from dosimeter.planning import QueryPlan
 from dosimeter.postprocess.cell_errors import chooses_rows, count_selectable
+from dosimeter.postprocess.enough_rows import name_rows
 
 
 def find_rank_columns(plan: QueryPlan) -> Mapping[str, tuple[Rank, ...]]:
@@ -42,7 +43,7 @@ def tell_ranks(plan: QueryPlan, epsilon: float | Decimal | None) -> tuple[str, .
     if epsilon is None:
         return tuple(f"{rank.label} is drawn by rank from values within its bounds." for rank in plan.ranks.values())
     share, cells = plan.rank_share(epsilon), count_drawn(plan)
-    counted = "people" if plan.schema.max_rows_per_unit == 1 else "rows"
+    counted = name_rows(plan)
     told: list[str] = []
     for rank in plan.ranks.values():
         target = rank.describe_target(share)
