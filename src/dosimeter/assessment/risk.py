@@ -330,7 +330,8 @@ class Risk:
 
     def risk_notes(self) -> tuple[str, ...]:
         """Return the notes for the controller that do not depend on a preference (R7, R8)."""
-        return word_all(each for each in self.list_findings(self.list_candidates()) if each.is_note)
+        found = self.list_findings(self.list_candidates())
+        return word_all((each for each in found if each.is_note), self.plan.words)
 
     def smallest_group(self) -> int | None:
         """Return how many individuals are in the smallest group that is not empty; None if there is no such group.
@@ -448,7 +449,7 @@ class Risk:
         """
         from dosimeter.show.charts import draw_altair, histogram_chart
 
-        return draw_altair(histogram_chart(self.rdr(epsilon)))
+        return draw_altair(histogram_chart(self.rdr(epsilon), called=self.plan.words))
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
         """Return the chart of ``plot`` for a notebook, and the absolute risks at the largest candidate in words.
@@ -458,7 +459,7 @@ class Risk:
         from dosimeter.show.charts import draw_svg
 
         picture, at = draw_svg(self.plot()), self.candidates[0]
-        told = write_paragraphs([f"At ε = {at:g}:", *word_all(find_absolute(self.absolute(at)))])
+        told = write_paragraphs([f"At ε = {at:g}:", *word_all(find_absolute(self.absolute(at)), self.plan.words)])
         return {"text/html": picture + told, "image/svg+xml": picture, "text/plain": repr(self)}
 
     def distribution(self, epsilons: Sequence[float]) -> pa.Table:

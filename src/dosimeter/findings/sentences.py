@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from dosimeter.findings import on_account as account
@@ -17,11 +18,11 @@ from dosimeter.findings.finding import Finding
 from dosimeter.mechanisms import RatioWarning
 from dosimeter.problems import Option, Surface
 from dosimeter.risk import SAFE_ADVANTAGE
+from dosimeter.schema import PLAIN, Words
 from dosimeter.show import (
     format_epsilon,
     format_error,
     format_number,
-    format_people,
     format_percent,
     format_times,
     join_names,
@@ -35,26 +36,38 @@ _IDENTIFIED, _SUSPECTED = 0.95, 0.5
 """The belief, as a probability, from which on the most exposed count as identified."""
 
 
-def word(finding: Finding) -> str:
-    """Return the sentence on a finding, or two."""
-    said = SENTENCES[type(finding)]
-    return said if isinstance(said, str) else said(finding)
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """A sentence that names rows or people: ``write`` takes the finding, and what rows and people are called."""
+
+    write: Callable[[Any, Words], str]
 
 
-def word_all(findings: Iterable[Finding]) -> tuple[str, ...]:
-    """Return the sentences on these findings, each once."""
-    return tuple(dict.fromkeys(map(word, findings)))
+def word(finding: Finding, called: Words = PLAIN) -> str:
+    """Return the sentence on a finding, or two. ``called``: what the rows and people of the plan are called."""
+    match SENTENCES[type(finding)]:
+        case str() as said:
+            return said
+        case Counted(write):
+            return write(finding, called)
+        case write:
+            return write(finding)
+
+
+def word_all(findings: Iterable[Finding], called: Words = PLAIN) -> tuple[str, ...]:
+    """Return the sentences on these findings, each once. ``called``: as for ``word``."""
+    return tuple(dict.fromkeys(word(each, called) for each in findings))
 
 
 # ---------------------------------------------------------------- which ε the preference gives
 
 
-def _word_unstated(found: answer.Unstated) -> str:
+def _word_unstated(found: answer.Unstated, called: Words) -> str:
     at = [f"{format_times(times)} × the average at ε = {format_epsilon(epsilon)}" for epsilon, times in found.ends]
     prefer = Option("prefer", "ratio:0.95").word(Surface.COMMAND_LINE)
     return (
-        f"The most exposed person carries {' and '.join(at)}. To find an ε, state a preference: dosimeter find … "
-        f"{prefer}."
+        f"The most exposed {called.individual} carries {' and '.join(at)}. To find an ε, state a preference: dosimeter "
+        f"find … {prefer}."
     )
 
 
@@ -86,13 +99,13 @@ def _word_all_meet(found: answer.AllMeet) -> str:
     )
 
 
-def _word_none_meets(found: answer.NoneMeets) -> str:
+def _word_none_meets(found: answer.NoneMeets, called: Words) -> str:
     start = f"No candidate meets {found.preference}"
     if found.ratio is not None:
         gives = f"{format_percent(found.ratio)} least ÷ most exposed"
         if found.ends and found.ends[-1][0] == found.smallest:
             gives = format_number(found.ends[-1][1], 4)
-        who = "" if found.exposed is None else f" {_name_preventing(found.exposed)}"
+        who = "" if found.exposed is None else f" {_name_preventing(found.exposed, called)}"
         return f"{start}: even the smallest, ε = {format_epsilon(found.smallest)}, gives {gives}.{who}"
     if len(found.ends) < 2:
         return f"{start}."
@@ -100,8 +113,8 @@ def _word_none_meets(found: answer.NoneMeets) -> str:
     return f"{start}. {ends[0]}, {ends[-1]}."
 
 
-def _name_preventing(exposed: int) -> str:
-    return f"{format_people(exposed)} {'prevents' if exposed == 1 else 'prevent'} it: the most exposed."
+def _name_preventing(exposed: int, called: Words) -> str:
+    return f"{called.count_people(exposed)} {'prevents' if exposed == 1 else 'prevent'} it: the most exposed."
 
 
 def _word_not_granted(found: answer.MetButNotGranted) -> str:
@@ -129,23 +142,24 @@ def _word_span(part: ConditionRange) -> str:
 # ---------------------------------------------------------------- people
 
 
-def _name_few(count: int) -> str:
-    return format_people(count) if count == 1 else f"only {format_people(count)}"
+def _name_few(count: int, called: Words) -> str:
+    return f"{'' if count == 1 else 'only '}{called.count_people(count)}"
 
 
-def _word_equally(found: people.EquallyExposed) -> str:
+def _word_equally(found: people.EquallyExposed, called: Words) -> str:
     few = found.smallest is not None and found.smallest < people.FEW  # which is a finding by itself
-    held = "" if found.smallest is None or few else f" The smallest group holds {format_people(found.smallest)}."
+    known = found.smallest is not None and not few
+    held = f" The smallest group holds {called.count_people(found.smallest or 0)}." if known else ""
     return (
         "Everybody is equally exposed at every ε. That is not the same as safe, and RDR cannot help to choose ε: "
-        f"look at what ε guarantees each person (own ε).{held}"
+        f"look at what ε guarantees each {called.individual} (own ε).{held}"
     )
 
 
-def _word_decides_nothing(found: people.DecidesNothing) -> str:
+def _word_decides_nothing(found: people.DecidesNothing, called: Words) -> str:
     at, who = format_epsilon(found.epsilon), "the most exposed"
     if found.exposed == found.touched:
-        who = f"everybody whom it touches ({format_people(found.touched)})"
+        who = f"everybody whom it touches ({called.count_people(found.touched)})"
     if found.posterior is not None and found.posterior >= _IDENTIFIED:
         return (
             f"The preference decides nothing: its largest candidate, ε = {at}, would identify {who}: a suspicion of "
@@ -200,19 +214,19 @@ def _word_picked_out(found: people.PickedOut) -> str:
     )
 
 
-def _word_fails(found: people.FailsPreference | people.FailsByAccuracy) -> str:
+def _word_fails(found: people.FailsPreference | people.FailsByAccuracy, called: Words) -> str:
     does = "no ε does" if found.found is None else f"{format_epsilon(found.found)} does"
     told = f"ε = {format_epsilon(found.epsilon)} does not meet the preference; {does}."
     if isinstance(found, people.FailsPreference):
         return told
-    rows = " An error in rows has no relative error, so no ε meets it." if found.in_rows else ""
+    rows = f" An error in {called.rows} has no relative error, so no ε meets it." if found.in_rows else ""
     return f"{told} It fails by accuracy, not by risk.{rows}"
 
 
-def _word_by_groups(found: people.AllowedByGroups) -> str:
+def _word_by_groups(found: people.AllowedByGroups, called: Words) -> str:
     return (
         f"The preference allows ε = {format_epsilon(found.epsilon)} only because the noise in all groups is counted. "
-        "Counting only the noise that one person's rows can reach, as without groups, it allows "
+        f"Counting only the noise that one {called.individual}'s {called.rows} can reach, as without groups, it allows "
         f"{'none' if found.by_cell is None else format_epsilon(found.by_cell)}."
     )
 
@@ -232,14 +246,19 @@ def _word_test(found: people.TestAtWorst) -> str:
 # ---------------------------------------------------------------- the answer
 
 
-def word_errors(columns: Sequence[str], accuracy: AnswerAccuracy, *, most: int | None = None) -> str:
+def word_errors(
+    columns: Sequence[str], accuracy: AnswerAccuracy, *, most: int | None = None, called: Words = PLAIN
+) -> str:
     """Say how large the 95 % errors of an answer are, and how many of its numbers are no larger than their error.
 
     If some numbers have too few people to tell, or no error, also say how many. ``most``: name so many columns and only
-    count the others, unless there is just one other. By default all are named. No full stop at the end.
+    count the others, unless there is just one other. By default all are named. ``called``: as for ``word``. No full
+    stop at the end.
     """
     found = zip(columns, accuracy.errors, accuracy.typical, strict=True)
-    errors = [_word_error(name, worst, typical, in_rows=in_rows) for name, (worst, in_rows), typical in found]
+    errors = [
+        _word_error(name, worst, typical, called.rows if in_rows else None) for name, (worst, in_rows), typical in found
+    ]
     if most is not None and len(errors) > most + 1:
         errors = [*errors[:most], f"{len(errors) - most:,} more"]
     told = f"{', '.join(errors)} (95 %)"
@@ -247,7 +266,7 @@ def word_errors(columns: Sequence[str], accuracy: AnswerAccuracy, *, most: int |
         told += f"; {_word_drowned(accuracy.drowned, accuracy.numbers)}"
     if accuracy.too_few:
         count = "1 number has" if accuracy.too_few == 1 else f"{accuracy.too_few:,} numbers have"
-        told += f"; {count} too few people behind {'it' if accuracy.too_few == 1 else 'them'} to tell"
+        told += f"; {count} too few {called.people} behind {'it' if accuracy.too_few == 1 else 'them'} to tell"
     if accuracy.without:
         one = accuracy.without == 1
         told += f"; {'1 number has' if one else f'{accuracy.without:,} numbers have'} no error of "
@@ -255,28 +274,28 @@ def word_errors(columns: Sequence[str], accuracy: AnswerAccuracy, *, most: int |
     return told
 
 
-def _word_gain(found: answer.Errors) -> str:
-    told = word_errors(found.columns, found.accuracy, most=found.most)
+def _word_gain(found: answer.Errors, called: Words) -> str:
+    told = word_errors(found.columns, found.accuracy, most=found.most, called=called)
     if found.share is not None and found.accuracy.numbers:
         percent = f"{format_number(100.0 * found.share, 2)} %"
         told += f"; the error is {percent} of it" if found.alone else f"; a typical one is off by up to {percent}"
     return f"At ε = {format_epsilon(found.epsilon)} the analyst would get {told}."
 
 
-def _word_error(name: str, worst: float | None, typical: float | None, *, in_rows: bool) -> str:
+def _word_error(name: str, worst: float | None, typical: float | None, rows: str | None) -> str:
     """Say how large the 95 % error of one column is: in a typical group, then in the worst, where groups differ.
 
     ``worst``: the error in the worst group; None if there is no bound on it. ``typical``: the error in a typical group;
-    None if it cannot be told. ``in_rows``: the errors count rows (E3); then only the worst is told.
+    None if it cannot be told. ``rows``: what rows are called, if errors count rows (E3); then only the worst is told.
     """
     if worst is None:
         return f"{name} without an error bound"
-    largest = format_error(worst, in_rows=in_rows)
-    if in_rows:
+    largest = format_error(worst, rows)
+    if rows is not None:
         return f"{name} {largest}"
     if typical is None:
         return f"{name} {largest} at most, where it can be told"
-    usual = format_error(typical, in_rows=False)
+    usual = format_error(typical)
     return f"{name} {usual}" if usual == largest else f"{name} {usual} in a typical group and {largest} in the worst"
 
 
@@ -305,11 +324,11 @@ def _word_step(found: answer.StepTo) -> str:
     return f"{change}{guesses[0]} instead of {guesses[1]} more right guesses of 100."
 
 
-def _word_any_value(found: answer.AnyValue) -> str:
+def _word_any_value(found: answer.AnyValue, called: Words) -> str:
     where = "" if found.groups == 1 else f" in {found.groups:,} groups"
     return (
-        f"Off by {math.ceil(found.rows):,} rows where {format_people(found.people)}{where} are touched, it could be "
-        "almost any value."
+        f"Off by {called.count_rows(math.ceil(found.rows))} where {called.count_people(found.people)}{where} are "
+        "touched, it could be almost any value."
     )
 
 
@@ -336,7 +355,7 @@ def _word_not_as_asked(found: answer.NotAsExactAsAsked) -> str:
     return f"{takes}." if found.meets else f"{takes}; the preference allows {_word_most(found.found)}."
 
 
-def _word_by_group(found: method.ErrorByGroup) -> str:
+def _word_by_group(found: method.ErrorByGroup, called: Words) -> str:
     parts = []
     if found.typical is not None and found.worst is not None:
         relative = "" if found.relative is None else f" ({format_number(100.0 * found.relative, 2)} % of the number)"
@@ -347,7 +366,7 @@ def _word_by_group(found: method.ErrorByGroup) -> str:
     if found.too_few:
         have = "has" if found.too_few == 1 else "have"
         groups = f"{found.too_few:,} of {found.groups:,} groups {have}" if found.groups > 1 else "there are"
-        parts.append(f"{groups} too few people to tell")
+        parts.append(f"{groups} too few {called.people} to tell")
     if found.beyond:
         where = f"in {found.beyond:,} of {found.groups:,} groups " if found.groups > 1 else ""
         empty = ", groups of nobody included" if found.beyond > found.drowned and found.groups > 1 else ""
@@ -355,12 +374,12 @@ def _word_by_group(found: method.ErrorByGroup) -> str:
     return f"At ε = {format_epsilon(found.epsilon)}, {found.column}: {'; '.join(parts)}."
 
 
-def _word_too_few(found: method.TooFewToTell) -> str:
+def _word_too_few(found: method.TooFewToTell, called: Words) -> str:
     have = "1 has" if found.numbers == 1 else f"{found.numbers:,} have"
     return (
-        f"At ε = {format_epsilon(found.epsilon)}, of {found.total:,} numbers {have} too few people behind them to "
-        "tell. The preference takes the error that such a number has at the smallest ε where it can be told; it leaves "
-        "out those that can be told at no candidate."
+        f"At ε = {format_epsilon(found.epsilon)}, of {found.total:,} numbers {have} too few {called.people} behind "
+        "them to tell. The preference takes the error that such a number has at the smallest ε where it can be told; "
+        "it leaves out those that can be told at no candidate."
     )
 
 
@@ -393,54 +412,64 @@ _INCAUTIONS = {
     RatioWarning.COARSE_GRID: "where the noise is small against the steps of the answer",
 }
 
-SENTENCES: Mapping[type[Finding], str | Callable[[Any], str]] = {
-    answer.Unstated: _word_unstated,
+SENTENCES: Mapping[type[Finding], str | Callable[[Any], str] | Counted] = {
+    answer.Unstated: Counted(_word_unstated),
     answer.Finds: _word_finds,
     answer.AllMeet: _word_all_meet,
-    answer.NoneMeets: _word_none_meets,
+    answer.NoneMeets: Counted(_word_none_meets),
     answer.NoValue: "This condition has no value here, at any ε: it may divide by zero, or its FILTER matches nobody.",
     answer.MetButNotGranted: _word_not_granted,
     answer.Conflict: _word_conflict,
-    answer.Errors: _word_gain,
+    answer.Errors: Counted(_word_gain),
     answer.StepTo: _word_step,
     answer.WorthLittle: lambda found: (
         f"Warning: at ε = {format_epsilon(found.epsilon)} the answer would be worth little."
     ),
     answer.WorthMoreAt: _word_more_at,
     answer.CoarserQuery: _word_coarser,
-    answer.AnyValue: _word_any_value,
+    answer.AnyValue: Counted(_word_any_value),
     answer.Rough: "Judge whether so rough an answer is enough for the purpose.",
     answer.AsExactAsAsked: "The answer is as exact as asked.",
     answer.NotAsExactAsAsked: _word_not_as_asked,
-    people.SinglesOut: lambda found: (
-        f"This query singles people out by {join_names(found.columns)}: {join_names(found.clauses)}. Whatever it "
-        "answers is about one person, or very few, and the analyst knows who they are."
+    people.SinglesOut: Counted(
+        lambda found, called: (
+            f"This query singles {called.people} out by {join_names(found.columns)}: {join_names(found.clauses)}. "
+            f"Whatever it answers is about one {called.individual}, or very few, and the analyst knows who they are."
+        )
     ),
     people.NobodyTouched: "Nobody is in this query: the answer would be noise.",
-    people.FewTouched: lambda found: (
-        f"This question touches {_name_few(found.people)}: whatever it answers is about them."
+    people.FewTouched: Counted(
+        lambda found, called: (
+            f"This question touches {_name_few(found.people, called)}: whatever it answers is about them."
+        )
     ),
-    people.FewInGroup: lambda found: f"The smallest group holds {_name_few(found.people)}: its numbers are about them.",
-    people.EquallyExposed: _word_equally,
-    people.FailsPreference: _word_fails,
-    people.FailsByAccuracy: _word_fails,
+    people.FewInGroup: Counted(
+        lambda found, called: f"The smallest group holds {_name_few(found.people, called)}: its numbers are about them."
+    ),
+    people.EquallyExposed: Counted(_word_equally),
+    people.FailsPreference: Counted(_word_fails),
+    people.FailsByAccuracy: Counted(_word_fails),
     people.MeetsPreference: lambda found: f"ε = {format_epsilon(found.epsilon)} meets the preference.",
     people.MetByAll: "Every ε meets the preference, so it decides nothing about risk: look at the guesses.",
     people.NoLimitOnRisk: "The preference does not limit the risk: look at the guesses.",
     people.LooserThanOwn: _word_looser,
     people.TestAtWorst: _word_test,
-    people.AllowedByGroups: _word_by_groups,
-    people.DecidesNothing: _word_decides_nothing,
+    people.AllowedByGroups: Counted(_word_by_groups),
+    people.DecidesNothing: Counted(_word_decides_nothing),
     people.NobodyMoves: _word_nobody_moves,
     people.Cautious: _word_cautious,
     people.NoneCautious: (
         f"At every candidate somebody's membership advantage exceeds {SAFE_ADVANTAGE:g}: offer smaller ones."
     ),
-    people.OwnGuarantee: lambda found: (
-        f"For the most exposed person the answer is as private as ε = {_round_up(found.own)}."
+    people.OwnGuarantee: Counted(
+        lambda found, called: (
+            f"For the most exposed {called.individual} the answer is as private as ε = {_round_up(found.own)}."
+        )
     ),
-    people.RightGuesses: lambda found: (
-        f"O{_word_guesses(found.advantage, 'the most exposed person').removeprefix('o')}."
+    people.RightGuesses: Counted(
+        lambda found, called: (
+            f"O{_word_guesses(found.advantage, f'the most exposed {called.individual}').removeprefix('o')}."
+        )
     ),
     people.Suspicion: _word_suspicion,
     people.PickedOut: _word_picked_out,
@@ -516,8 +545,8 @@ SENTENCES: Mapping[type[Finding], str | Callable[[Any], str]] = {
         f"The noise in all {found.groups:,} groups counts in everybody's RDR, so that more groups allow a larger ε for "
         f"the same words. At ε = {found.epsilon:g} the most exposed individual's own guarantee is ε = {found.own:.4g}."
     ),
-    method.ErrorByGroup: _word_by_group,
-    method.TooFewToTell: _word_too_few,
+    method.ErrorByGroup: Counted(_word_by_group),
+    method.TooFewToTell: Counted(_word_too_few),
     account.AccountRefuses: account.word_refusal,
     account.Spends: account.word_spends,
     account.TakesAllLeft: lambda found: f"It {'may take' if found.testing else 'takes'} all that the account has left.",

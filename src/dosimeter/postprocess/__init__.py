@@ -14,6 +14,6 @@ from dosimeter.postprocess.computed_estimates import estimate_group, find_counts
 from dosimeter.postprocess.rank_accuracy import find_rank_columns, rank_errors, tell_ranks
 
 if TYPE_CHECKING:
-    from dosimeter.postprocess.about import explain_with_errors, list_facts, word_facts
+    from dosimeter.postprocess.about import explain_with_errors, list_facts, note_public_facts, word_facts
 
-__getattr__ = load_late(__name__, {"about": ("explain_with_errors", "list_facts", "word_facts")})
+__getattr__ = load_late(__name__, {"about": ("explain_with_errors", "list_facts", "note_public_facts", "word_facts")})

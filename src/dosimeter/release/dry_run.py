@@ -30,6 +30,7 @@ from dosimeter.release.prepare import prepare_release
 from dosimeter.release.previews import STOPPED, Cost, Preview
 from dosimeter.release.run import repeat_answer
 from dosimeter.risk import ShownGroups
+from dosimeter.schema import PLAIN, Words
 
 if TYPE_CHECKING:
     from dosimeter.release.measurable import Measurable, Question
@@ -42,7 +43,8 @@ class DryRun:
     ``repeated``: the same request was answered before, and would be answered from the ledger at no charge. ``stopped``:
     the incident that has already stopped the dataset. ``found``: the ε, the cost, why a denial would be certain, and
     what the analyst would see. ``shown``: how many thresholded groups would be shown; None for declared groups (H1).
-    ``warnings``: what to read first: whom the query is about, and what limits the word of a preference.
+    ``warnings``: what to read first: whom the query is about, and what limits the word of a preference. ``called``:
+    what rows and people are called in them.
     """
 
     query: str
@@ -52,6 +54,7 @@ class DryRun:
     found: Preview
     shown: ShownGroups | None = None
     warnings: tuple[Finding, ...] = ()
+    called: Words = PLAIN
 
     @property
     def reason(self) -> str | None:
@@ -95,7 +98,7 @@ class DryRun:
         told = [(name, value) for name, value in self.describe().items() if not isinstance(value, (Mapping, list))]
         told.append(("the analyst sees", ", ".join(f"{name}: {value}" for name, value in self.analyst_sees.items())))
         facts = [(name.replace("_", " "), value) for name, value in told if value is not None]
-        head = ["For the controller only: nothing is charged or released.", *word_all(self.warnings)]
+        head = ["For the controller only: nothing is charged or released.", *word_all(self.warnings, self.called)]
         return write_paragraphs(head) + write_table((), facts)
 
 
@@ -123,7 +126,8 @@ def preview_release(query: Question, order: ReleaseOrder, ledger: Ledger) -> Dry
     stopped = ledger.stopped(prepared.dataset)
     if stopped is not None:
         found = replace(found, reason=found.reason or _explain_stop(stopped), cost=None, sees=STOPPED)
-    return DryRun(prepared.plan.sql, order.way.algorithm, earlier is not None, stopped, found, shown, warnings)
+    plan, repeated = prepared.plan, earlier is not None
+    return DryRun(plan.sql, order.way.algorithm, repeated, stopped, found, shown, warnings, plan.words)
 
 
 def _explain_stop(incident: Incident) -> Problem:

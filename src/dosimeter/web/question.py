@@ -41,7 +41,7 @@ class QueryInWords:
 def describe_question(prepared: PreparedRelease) -> QueryInWords:
     plan = prepared.plan
     noise = word_mechanism(plan, prepared.mechanism)
-    alarm = " ".join(word_all(find_aimed(plan)))
+    alarm = " ".join(word_all(find_aimed(plan), plan.words))
     return QueryInWords(words=_put_in_words(plan), sql=plan.sql, mechanism=noise, alarm=alarm)
 
 
