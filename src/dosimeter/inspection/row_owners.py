@@ -23,13 +23,13 @@ from dosimeter.sql import column_tree
 UNIT_TYPES = (ColumnType.INTEGER, ColumnType.TEXT, ColumnType.CATEGORY)
 _NAMES = frozenset({"name", "names", "surname", "forename", "firstname", "lastname", "fullname"})
 _NUMBERS_OF_PEOPLE = frozenset({"email", "mail", "phone", "telephone", "ssn", "passport", "iban"})
-_PEOPLE = frozenset(
+PEOPLE = frozenset(
     {"patient", "person", "people", "customer", "client", "user", "member", "subject", "participant", "respondent"}
     | {"student", "pupil", "employee", "worker", "citizen", "resident", "donor", "insured", "individual"}
     | {"patienten", "personen", "kunde", "kunden", "versicherte", "versicherten", "personne", "persona", "paciente"}
 )
 _PARTS_OF_NAMES = frozenset({"surname", "forename", "firstname", "lastname", "first", "last", "given", "family"})
-_KEYS = frozenset({"id", "ids", "key", "number", "no", "nr", "code", "uuid", "guid", "pid", "uid"})
+KEYS = frozenset({"id", "ids", "key", "number", "no", "nr", "code", "uuid", "guid", "pid", "uid"})
 _OCCASIONS = frozenset(
     {
         "visit",
@@ -101,7 +101,7 @@ def names_things(name: str) -> bool:
     """Return whether a column of this name may hold names of things: country_name or name may, surname may not."""
     words = set(split_words(name))
     return words & (_NAMES | _NUMBERS_OF_PEOPLE | {"address"}) <= {"name", "names"} and words.isdisjoint(
-        _PEOPLE | _PARTS_OF_NAMES | {"full"}
+        PEOPLE | _PARTS_OF_NAMES | {"full"}
     )
 
 
@@ -110,7 +110,7 @@ def is_key(name: str) -> bool:
     words = split_words(name)
     if words in (["no"], ["code"], ["number"], ["key"]):
         return False  # these can mean nitrogen monoxide, a kind, a quantity
-    return bool(words) and (words[-1] in _KEYS or name.lower().endswith(("id", "key", "number")))
+    return bool(words) and (words[-1] in KEYS or name.lower().endswith(("id", "key", "number")))
 
 
 def names_occasion(name: str) -> bool:
@@ -122,7 +122,7 @@ def names_occasion(name: str) -> bool:
 def weigh_name(name: str) -> Evidence:
     """Return how strongly a column's name suggests that its values are individuals."""
     words = set(split_words(name))
-    person = not words.isdisjoint(_PEOPLE)
+    person = not words.isdisjoint(PEOPLE)
     if words & _NUMBERS_OF_PEOPLE or words & {"pid", "uid"} or (person and (len(words) == 1 or is_key(name))):
         return Evidence.PERSON
     if not words.isdisjoint(_PARTS_OF_NAMES):

@@ -24,6 +24,7 @@ from dosimeter.inspection.draft import (
     impose_draft,
     tells_apart,
 )
+from dosimeter.inspection.naming import name_rows
 from dosimeter.inspection.remarks import header_remarks, odd_remarks, text_remarks, unread_remarks
 from dosimeter.inspection.row_owners import (
     UNIT_TYPES,
@@ -177,7 +178,7 @@ def _propose_unit(
         "max_rows_per_unit": bound,
         "row_key": "The column that tells the rows of one individual apart: no value repeats within one.",
     }
-    return proposed, comments
+    return name_rows(proposed), comments
 
 
 def propose_bound(each: Mapping[int, int]) -> int:

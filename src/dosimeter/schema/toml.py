@@ -17,10 +17,11 @@ from typing import Any
 from dosimeter.errors import SchemaError
 from dosimeter.problems import Command
 from dosimeter.schema.facts import LONGEST_TEXT, Column, ColumnType, JoinTable, Schema
+from dosimeter.schema.words import WORDS
 
 _TOP = {
     "table", "description", "account", "individuals", "unit", "max_rows_per_unit", "row_key", "reviewed", "columns",
-    "tables", "row", "rows", "individual", "people",
+    "tables", *WORDS,
 }  # fmt: skip
 _PLURALS = {"row": "rows", "individual": "people"}
 """The entries that say what is counted, each with that for several."""
@@ -150,7 +151,7 @@ def _read_description(content: Mapping[str, object], place: str) -> str | None:
 def _read_words(content: Mapping[str, object]) -> dict[str, str]:
     """Return what one row and one individual are called, and several of them, as far as that is given."""
     found: dict[str, str] = {}
-    for name in (*_PLURALS, *_PLURALS.values()):
+    for name in WORDS:
         word = content.get(name)
         if word is None:
             continue
@@ -422,8 +423,7 @@ def dump_schema(schema: Schema, *, comment: str = "", comments: Mapping[str, str
         column, by ``columns.`` and the column's name, such as ``columns.age``.
     """
     of_unit = () if schema.unit == "row" else ("max_rows_per_unit", "row_key")
-    words = ("row", "rows", "individual", "people")
-    names = ("table", "description", *words, "account", "individuals", "unit", *of_unit, "reviewed")
+    names = ("table", "description", *WORDS, "account", "individuals", "unit", *of_unit, "reviewed")
     lines = _dump_comment(comment)
     for name, written in _dump_entries(schema, names).items():
         lines += [*_dump_comment((comments or {}).get(name, "")), written]

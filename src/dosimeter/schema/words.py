@@ -33,5 +33,8 @@ class Words:
         return f"{count:,} {self.individual if count == 1 else self.people}"
 
 
+WORDS = ("row", "rows", "individual", "people")
+"""A schema's entries for its words."""
+
 PLAIN = Words()
 """The words where a schema has none."""
