@@ -16,7 +16,7 @@ from typing import Any
 from sqlglot import exp
 
 from dosimeter.engines import Engine, fetch_rows
-from dosimeter.schema import Column, ColumnType, Schema
+from dosimeter.schema import Column, ColumnType, Schema, Words
 from dosimeter.show import format_percent
 from dosimeter.sql import column_tree
 
@@ -230,11 +230,11 @@ def word_cut(each: Mapping[int, int], kept: int) -> str:
     return f"{cut:,} of {rows:,} rows ({format_percent(cut / rows)})"
 
 
-def warn_of_people(people: int, declared: int) -> str:
+def warn_of_people(people: int, declared: int, called: Words) -> str:
     """Say that the table holds more people than the schema declares, and what that does."""
     return (
-        f"The table holds {people:,} people and the schema declares {declared:,}: everybody counts, and released "
-        "totals are cut to what the declared number can reach. Correct individuals in the schema."
+        f"The table holds {called.count_people(people)} and the schema declares {declared:,}: everybody counts, and "
+        "released totals are cut to what the declared number can reach. Correct individuals in the schema."
     )
 
 

@@ -101,11 +101,6 @@ def format_measured(value: object, error: float | None, *, label: bool = False) 
     return f"{value:,.{decimals}f} ± {error:,.{decimals}f}"
 
 
-def format_people(people: int) -> str:
-    """Write how many people: "1 person", "3,997 people"."""
-    return "1 person" if people == 1 else f"{people:,} people"
-
-
 def count_decimals(low: float, high: float) -> int:
     """Return with how many decimals, from 2 to 9, to write multiples of the average RDR from ``low`` to ``high``.
 
