@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from random import Random
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
+from dosimeter import Dataset
 from dosimeter.findings import Finding, word
 from dosimeter.findings import on_answer as answer
 from dosimeter.findings import on_people as people
@@ -136,6 +139,48 @@ def test_what_does_not_count_is_told_beforehand_and_afterwards(sql: str, told: s
     if not undeclared:
         said = " ".join(note_public_facts(plan_query(f"SELECT {sql}", ROWS)))
         assert {fact for fact in (CUT, CLAMPED, GROUPS) if fact in said} == told - {CUT}
+
+
+def obey(rows: list[tuple[int, str, int]], told: str, grouped: bool) -> dict[str, list[int]]:
+    """Return COUNT and SUM of each ward, or of all, over rows that were made to obey the facts that are told."""
+    if CUT in told:
+        rows = [row for at, row in enumerate(rows) if sum(row[0] == other[0] for other in rows[:at]) < 3]
+    if CLAMPED in told:
+        rows = [(who, ward, min(max(charges, 0), 5_000)) for who, ward, charges in rows]
+    groups = {"A", "B"} if GROUPS in told else {ward for _, ward, _ in rows}
+    kept = {key: [row for row in rows if row[1] == key or not grouped] for key in (groups if grouped else {""})}
+    return {key: [len(found), sum(row[2] for row in found)] for key, found in kept.items()}
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("schema", [replace(SCHEMA, tables={}), ROWS], ids=["several rows", "a row each"])
+@pytest.mark.parametrize("sql", ["COUNT(*)", "SUM(charges)", "ward, COUNT(*)", "ward, SUM(charges)"])
+def test_where_nothing_is_told_the_measured_number_is_the_tables_own(sql: str, schema: Schema, seed: int) -> None:
+    """Of a table that breaks every declared fact, what is measured is what Python counts once the told facts are met.
+
+    All rows of one patient are alike, so that it does not matter which of them count.
+    """
+    random, grouped = Random(seed), sql.startswith("ward")
+    each = [(who, random.choice("ABC"), random.randint(-900, 9_000), random.randint(1, 5)) for who in range(40)]
+    rows = [(who, ward, charges) for who, ward, charges, times in each for _ in range(times)]
+    table = pa.table(
+        {
+            "patient": [f"p{who}" for who, _, _ in rows],
+            "urgent": [True] * len(rows),
+            "doctor": ["x"] * len(rows),
+            "ward": [ward for _, ward, _ in rows],
+            "charges": [charges for _, _, charges in rows],
+        }
+    )
+    with Dataset.open(table, schema=schema, table="visits") as dataset:
+        risk = dataset.risk(f"SELECT {sql} FROM visits{' GROUP BY ward' * grouped}")
+        measured, told = risk.measured(), " ".join(note_public_facts(risk.plan))
+    found = {
+        key[0] if grouped else "": int(values[0]) for key, values in zip(measured.keys, measured.values, strict=True)
+    }
+    expected = {key: numbers["SUM" in sql] for key, numbers in obey(rows, told, grouped).items()}
+    assert found == expected
+    assert found != {key: numbers["SUM" in sql] for key, numbers in obey(rows, "", grouped).items()} or not told
 
 
 def test_the_error_of_a_rank_says_of_how_many() -> None:

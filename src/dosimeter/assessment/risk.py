@@ -439,7 +439,8 @@ class Risk:
         if view not in ("relative", "raw"):
             raise OptionError("view must be relative or raw.")
         lines = self.list_candidates(epsilons or None)
-        return draw_altair(range_chart(lines, view="raw" if view == "raw" else "relative"))
+        drawn = range_chart(lines, view="raw" if view == "raw" else "relative", called=self.plan.words)
+        return draw_altair(drawn)
 
     def histogram(self, epsilon: float) -> alt.LayerChart:
         """Return everybody's RDR at one ε as an Altair chart, which a notebook shows without the internet.

@@ -65,4 +65,4 @@ def save_picture(
         )
         write_page(page, path)
     else:
-        save_chart(draw_altair(range_chart(lines, selected=selected)), path)
+        save_chart(draw_altair(range_chart(lines, selected=selected, called=found.plan.words)), path)

@@ -133,7 +133,7 @@ def _print_candidates(
     called = found.plan.words
     console.print(candidate_table(lines, names, found=epsilon, show_all=show_all, decides=decides, called=called))
     console.print()
-    console.print(range_bars(lines, show_all=show_all, found=epsilon if decides else None))
+    console.print(range_bars(lines, show_all=show_all, found=epsilon if decides else None, called=called))
     if found.plan.threshold is not None:
         shown = lines if show_all else pick_candidates(lines)
         console.print()

@@ -17,7 +17,6 @@ from sqlglot import exp
 
 from dosimeter.engines import Engine
 from dosimeter.errors import DataError
-from dosimeter.inspection.naming import name_rows
 from dosimeter.inspection.row_owners import (
     MOST_ROWS_EACH,
     ColumnCounts,
@@ -68,7 +67,7 @@ def draft_with_facts(engine: Engine, *, only: Collection[str] | None = None) -> 
         name: _draft_column(name, kind, facts, values) if name in wanted else _bare_column(name, kind)
         for name, kind in kinds.items()
     }
-    return name_rows(Schema(engine.default_table(), columns, individuals=max(facts.rows, 1))), facts
+    return Schema(table=engine.default_table(), columns=columns, individuals=max(facts.rows, 1)), facts
 
 
 def bare_schema(engine: Engine) -> Schema:

@@ -111,7 +111,10 @@ def risk_page(
     sentences, shown above the charts. ``reading``: the account's reading; a line is drawn between the candidates above
     it and the others. ``selected``: the candidate to be highlighted. ``called``: what people are called.
     """
-    charts = (range_chart(candidates, reading=reading, selected=selected), histogram_chart(rdrs, called=called))
+    charts = (
+        range_chart(candidates, reading=reading, selected=selected, called=called),
+        histogram_chart(rdrs, called=called),
+    )
     return chart_page([draw_altair(chart) for chart in charts], title, query=query, notes=notes)
 
 

@@ -152,7 +152,12 @@ def candidate_table(
 
 
 def range_bars(
-    candidates: Sequence[Candidate], *, width: int | None = None, found: float | None = None, show_all: bool = False
+    candidates: Sequence[Candidate],
+    *,
+    width: int | None = None,
+    found: float | None = None,
+    show_all: bool = False,
+    called: Words = PLAIN,
 ) -> RenderableType:
     """Draw one bar of text per ε, from the least to the most exposed person, all on one logarithmic axis.
 
@@ -171,7 +176,10 @@ def range_bars(
         axis = range_axis(shown, ticks=max(2, cells // 7))
         head = ("eps" if options.ascii_only else "ε").rjust(name_width) + "  " + _scale_line(axis, cells)
         lines = [
-            _plain("× the average person, log scale. Shorter is fairer: people look more alike.", options),
+            _plain(
+                f"× the average {called.individual}, log scale. Shorter is fairer: {called.people} look more alike.",
+                options,
+            ),
             _plain(head, options, "dim"),
         ]
         for c, name, figure in zip(shown, names, figures, strict=True):
