@@ -403,9 +403,9 @@ def _note_thresholded(plan: QueryPlan) -> Iterator[str]:
     people = plan.measures[threshold.people]
     least = find_even_chance(plan, mechanism, mechanism.scale(plan.sensitivity(mechanism.norm), 1.0))
     yield (
-        f"Groups are those of the data whose noisy {people.label} is large enough: at ε = 1 a group of {least:,} "
-        f"individuals has an even chance to be shown, and somebody alone in a group one of at most {threshold.delta:g} "
-        "to show up. That δ is charged."
+        f"Groups are those of the data whose noisy {people.label} is large enough: at ε = 1 a group of "
+        f"{plan.words.count_people(least or 0)} has an even chance to be shown, and somebody alone in a group one of "
+        f"at most {threshold.delta:g} to show up. That δ is charged."
     )
     yield from (
         f"{group.name}: rows without a value (NULL) are in no group, since the schema does not say nulls = true."

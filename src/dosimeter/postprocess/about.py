@@ -149,7 +149,7 @@ def word_facts(facts: AnswerFacts) -> tuple[str, ...]:
 
 
 def note_public_facts(plan: QueryPlan) -> tuple[str, ...]:
-    """Return what is cut, clamped or left out by the declared facts, in sentences: all that is known before an answer.
+    """Return what is cut, clamped or left out by the declared facts, in sentences: all that is known beforehand (E5).
 
     A number without its noise is the table's own number only where nothing is.
     """

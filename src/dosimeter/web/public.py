@@ -299,7 +299,8 @@ class ExpectedError(Public):
     """The 95 % errors of one column, one per ε; None where the error depends on the data.
 
     ``in_rows``: the errors are in rows, as the column is drawn by rank. ``by_people``: for an average, the errors at
-    each ε in a group of 100 people, of 1,000 and so on; the key is the number of people.
+    each ε in a group of 100 people, of 1,000 and so on; the key is their number. Where people may have several rows, it
+    is the number of rows.
     """
 
     column: str
@@ -313,7 +314,7 @@ class ExpectedErrors(Public):
 
     ``wanted``: the error that would be good enough; None if the analyst names none. ``needed``: the smallest ε at which
     every column is within the ``wanted`` error; None without a ``wanted`` error, or if no ε is known to be enough.
-    ``rows`` and ``people``: what rows and people are called.
+    ``rows``: what rows are called; ``counted``: what an average is over, rows too, or people with one row each.
     """
 
     epsilons: list[float]
@@ -322,7 +323,7 @@ class ExpectedErrors(Public):
     wanted: float | None = None
     needed: float | None = None
     rows: str = "rows"
-    people: str = "people"
+    counted: str = "people"
 
 
 class PublicCheck(Public):

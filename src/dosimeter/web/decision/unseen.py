@@ -81,10 +81,11 @@ def word_suspicion(offer: Offer, prepared: PreparedRelease, epsilon: float | Non
 def word_unseen_gain(offer: Offer, prepared: PreparedRelease, epsilon: float) -> str:
     """Say which errors the analyst would get at this ε, as far as query and schema decide them."""
     granted, called = [each for each in offer.remaining if each == epsilon], prepared.plan.words
+    expected = expect_unseen(prepared, granted)
     errors = [
         f"{column.column} ± {called.count_rows(math.ceil(error)) if column.in_rows else format_number(error)}"
-        f"{'' if people is None else f' from {called.count_people(people)}'}"
-        for column in expect_unseen(prepared, granted).columns
+        f"{'' if people is None else f' from {people:,} {expected.counted}'}"
+        for column in expected.columns
         for people, found in column.by_people.items() or [(None, column.errors)]
         for error in found
         if error is not None
