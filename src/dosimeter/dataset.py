@@ -431,9 +431,10 @@ class Dataset:
         if self.count() == 0 and not self.schema.reviewed:
             yield "The table is empty. What is shown is for one individual who is not there."
         if self.count() > self.n:
-            yield warn_of_people(self.count(), self.n)
+            yield warn_of_people(self.count(), self.n, self.schema.words)
         elif self.count() < self.n and self.schema.reviewed:
-            yield f"{_count_people(self.count())} in the table; {self.n:,} were declared."
+            held = self.schema.words.count_people(self.count())
+            yield f"{held} {'is' if self.count() == 1 else 'are'} in the table; {self.n:,} were declared."
         for name in (name for name, count in odd_cells.items() if count):  # a doubtful 12.0 is a whole number
             kind, count = self.schema.columns[name].type, odd_cells[name]
             yield f"{count:,} cells of {name} are not written as {FORMS[kind].words}: they count as NULL."
@@ -471,10 +472,6 @@ class Dataset:
         return self.tables.remember(
             "owner", lambda: find_repeated_owner(named.values(), *count_values(self.engine, list(named)))
         )
-
-
-def _count_people(count: int) -> str:
-    return "1 person is" if count == 1 else f"{count:,} people are"
 
 
 # ---------------------------------------------------------------- opening

@@ -375,7 +375,8 @@ class Risk:
 
     def risk_notes(self) -> tuple[str, ...]:
         """Return the notes for the controller that do not depend on a preference (R7, R8)."""
-        return word_all(each for each in self.list_findings(self.list_candidates()) if each.is_note)
+        found = self.list_findings(self.list_candidates())
+        return word_all((each for each in found if each.is_note), self.plan.words)
 
     def smallest_group(self) -> int | None:
         """Return how many individuals are in the smallest group that is not empty; None if there is no such group.
@@ -516,7 +517,7 @@ class Risk:
                 raise OptionError(words)
             return draw_altair(worlds_chart(worlds, words))
         lines = self.list_candidates(epsilons or None)
-        return draw_altair(range_chart(lines, view=view))
+        return draw_altair(range_chart(lines, view=view, called=self.plan.words))
 
     def histogram(self, epsilon: float) -> alt.LayerChart:
         """Return everybody's RDR at one ε as an Altair chart, which a notebook shows without the internet.
@@ -526,7 +527,7 @@ class Risk:
         """
         from dosimeter.show.charts import draw_altair, histogram_chart
 
-        return draw_altair(histogram_chart(self.rdr(epsilon)))
+        return draw_altair(histogram_chart(self.rdr(epsilon), called=self.plan.words))
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
         """Return the chart of ``plot`` for a notebook, and the absolute risks at the largest candidate in words.
@@ -536,7 +537,7 @@ class Risk:
         from dosimeter.show.charts import draw_svg
 
         picture, at = draw_svg(self.plot()), self.candidates[0]
-        told = write_paragraphs([f"At ε = {at:g}:", *word_all(find_absolute(self.absolute(at)))])
+        told = write_paragraphs([f"At ε = {at:g}:", *word_all(find_absolute(self.absolute(at)), self.plan.words)])
         return {"text/html": picture + told, "image/svg+xml": picture, "text/plain": repr(self)}
 
     def distribution(self, epsilons: Sequence[float]) -> pa.Table:

@@ -58,12 +58,15 @@ def save_picture(
     if path.suffix.lower() == ".html":
         at = selected if selected is not None else lines[0].epsilon
         findings = found.list_findings(lines)
-        told = word_all(each for each in findings if each.is_advice) if words is None else words
-        notes = dict.fromkeys((*told, *word_all(each for each in findings if each.is_note)))
-        page = risk_page(lines, found.rdr(at), query=found.plan.sql, notes=tuple(notes), selected=selected)
+        called = found.plan.words
+        told = word_all((each for each in findings if each.is_advice), called) if words is None else words
+        notes = dict.fromkeys((*told, *word_all((each for each in findings if each.is_note), called)))
+        page = risk_page(
+            lines, found.rdr(at), query=found.plan.sql, notes=tuple(notes), selected=selected, called=called
+        )
         write_page(page, path)
     else:
-        save_chart(draw_altair(range_chart(lines, selected=selected)), path)
+        save_chart(draw_altair(range_chart(lines, selected=selected, called=found.plan.words)), path)
 
 
 def save_view(found: Risk, view: View, epsilon: float | None, path: Path) -> None:

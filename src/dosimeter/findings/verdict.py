@@ -11,7 +11,8 @@ from dosimeter.findings import on_answer as answer
 from dosimeter.findings import on_left_out as left
 from dosimeter.findings import on_people as people
 from dosimeter.findings.finding import Finding, Subject, Weight
-from dosimeter.findings.sentences import word
+from dosimeter.findings.sentences import word, word_all
+from dosimeter.schema import PLAIN, Words
 
 
 class Verdict(Enum):
@@ -92,8 +93,11 @@ _WHAT_TO_DO: Mapping[type[Finding], str] = {
 """What to do about a finding that speaks against an approval."""
 
 
-def summarize(findings: Sequence[Finding]) -> Summary:
-    """Return the decision in short: a line each on risk, answer and cost, and what to do."""
+def summarize(findings: Sequence[Finding], called: Words = PLAIN) -> Summary:
+    """Return the decision in short: a line each on risk, answer and cost, and what to do.
+
+    ``called``: what rows and people are called.
+    """
     lines = []
     for name, (about, told) in _LINES.items():
         shown = [each for kind in told for each in findings if isinstance(each, kind)]
@@ -102,22 +106,22 @@ def summarize(findings: Sequence[Finding]) -> Summary:
             approving = not isinstance(shown[0], (account.Spends, people.FailsByAccuracy))
             if verdict is Verdict.FOR and not approving:
                 verdict = Verdict.OPEN  # a cost speaks for nothing, and nor does what fails by accuracy
-            lines.append(SummaryLine(name, verdict, " ".join(map(word, shown))))
+            lines.append(SummaryLine(name, verdict, " ".join(word_all(shown, called))))
     verdict = judge(findings)
-    return Summary(tuple(lines), verdict, _advise(findings, verdict))
+    return Summary(tuple(lines), verdict, _advise(findings, verdict, called))
 
 
-def _advise(findings: Sequence[Finding], verdict: Verdict) -> str:
+def _advise(findings: Sequence[Finding], verdict: Verdict, called: Words) -> str:
     """Return what the findings speak for: about the gravest that speaks against it, or what is left to judge."""
     last = [each for each in findings if isinstance(each, account.TakesAllLeft)]
     if verdict is Verdict.AGAINST:
         first = next(each for each in findings if each.weight is Weight.AGAINST)
-        return " ".join((*_advise_against(first, findings), *map(word, last)))
+        return " ".join((*_advise_against(first, findings, called), *word_all(last)))
     if verdict is Verdict.FOR:
         return "Nothing here speaks against it. Judge the purpose."
     told = [each for each in findings if isinstance(each, _REMINDERS)]
     rough = any(isinstance(each, answer.Rough) for each in findings)
-    return " ".join((*map(word, told), *map(word, last), word(answer.Rough()) if rough else "Judge the purpose."))
+    return " ".join((*word_all(told, called), *word_all(last), word(answer.Rough()) if rough else "Judge the purpose."))
 
 
 _REMINDERS = (
@@ -130,11 +134,11 @@ _REMINDERS = (
 )
 
 
-def _advise_against(first: Finding, findings: Sequence[Finding]) -> list[str]:
+def _advise_against(first: Finding, findings: Sequence[Finding], called: Words) -> list[str]:
     """Return the sentences on the gravest finding, and on what would help."""
     if not isinstance(first, (answer.WorthLittle, answer.AnyValue)):
         fits = isinstance(first, answer.NotAsExactAsAsked) and first.granted and first.meets
-        return [word(first), *([_WHAT_TO_DO[type(first)]] if type(first) in _WHAT_TO_DO and not fits else [])]
+        return [word(first, called), *([_WHAT_TO_DO[type(first)]] if type(first) in _WHAT_TO_DO and not fits else [])]
     more = next((each for each in findings if isinstance(each, answer.WorthMoreAt)), None)
     coarser = next((each for each in findings if isinstance(each, answer.CoarserQuery)), None)
     by_groups = any(isinstance(each, people.AllowedByGroups) for each in findings)

@@ -412,7 +412,8 @@ def _note_own_columns(plan: QueryPlan, own: list[Column] | None) -> Iterator[str
     ]
     computed = f": {', '.join(shown)}" if shown else ""
     many, unit = plan.schema.max_rows_per_unit, plan.schema.unit
-    rows = "one row" if many == 1 else f"at most {many} rows"
+    called = plan.words
+    rows = f"one {called.row}" if many == 1 else f"at most {called.count_rows(many)}"
     yield f"First, from the own rows of each {unit}{computed}. Then every individual has {rows}."
 
 
@@ -434,9 +435,9 @@ def _note_thresholded(plan: QueryPlan) -> Iterator[str]:
     people = plan.measures[threshold.people]
     least = find_even_chance(plan, mechanism, mechanism.scale(plan.sensitivity(mechanism.norm), 1.0))
     yield (
-        f"Groups are those of the data whose noisy {people.label} is large enough: at ε = 1 a group of {least:,} "
-        f"individuals has an even chance to be shown, and somebody alone in a group one of at most {threshold.delta:g} "
-        "to show up. That δ is charged."
+        f"Groups are those of the data whose noisy {people.label} is large enough: at ε = 1 a group of "
+        f"{plan.words.count_people(least or 0)} has an even chance to be shown, and somebody alone in a group one of "
+        f"at most {threshold.delta:g} to show up. That δ is charged."
     )
     yield from (
         f"{group.name}: rows without a value (NULL) are in no group, since the schema does not say nulls = true."
@@ -465,9 +466,10 @@ def _note_ranks(plan: QueryPlan) -> Iterator[str]:
     for rank in plan.ranks.values():
         target = rank.describe_target(share)
         meant = "" if target is None else f" {target}"
+        off = plan.words.count_rows(math.ceil(plan.rank_error(rank, 1.0)))
         yield (
             f"{rank.label} is drawn by rank from {rank.candidate_count:,} values within its bounds. At ε = 1 its rank "
-            f"is within about {math.ceil(plan.rank_error(rank, 1.0)):,} rows of the one sought (with 95 %).{meant}"
+            f"is within about {off} of the one sought (with 95 %).{meant}"
         )
 
 

@@ -14,7 +14,7 @@ from dosimeter.arrays import FloatArray
 from dosimeter.measures import Argument, Estimate, Measure, Rank
 from dosimeter.mechanisms import Norm
 from dosimeter.planning.formulas import formula_in
-from dosimeter.schema import JoinTable, Scalar, Schema
+from dosimeter.schema import JoinTable, Scalar, Schema, Words
 from dosimeter.sql import COLUMN_TYPES, Type, Values
 
 if TYPE_CHECKING:
@@ -324,6 +324,23 @@ class QueryPlan:
         ``--by`` of ``dosimeter risk``, name columns of the schema that is returned.
         """
         return self.schema if self.person is None or self.declared_schema is None else self.declared_schema
+
+    @property
+    def table_words(self) -> Words:
+        """Return what the rows of the table itself and the individuals are called."""
+        return (self.declared_schema or self.schema).words
+
+    @property
+    def words(self) -> Words:
+        """Return what the measured rows and the individuals are called.
+
+        Rows of two private tables joined, and rows computed from each individual's own, are not what the schema calls a
+        row. Where each individual has one such row, it goes by the individual's name.
+        """
+        schema = self.declared_schema or self.schema
+        if self.person is not None or any(not join.table.public for join in self.joins):
+            schema = replace(schema, row=None, rows=None, unit="row" if self.is_one_row_each else schema.unit)
+        return schema.words
 
     @property
     def is_one_row_each(self) -> bool:

@@ -19,6 +19,6 @@ from dosimeter.postprocess.released_rows import Keys, Numbers
 from dosimeter.postprocess.told_counts import find_told, withhold_errors, word_told
 
 if TYPE_CHECKING:
-    from dosimeter.postprocess.about import explain_with_errors, list_facts, word_facts
+    from dosimeter.postprocess.about import explain_with_errors, list_facts, note_public_facts, word_facts
 
-__getattr__ = load_late(__name__, {"about": ("explain_with_errors", "list_facts", "word_facts")})
+__getattr__ = load_late(__name__, {"about": ("explain_with_errors", "list_facts", "note_public_facts", "word_facts")})

@@ -36,8 +36,8 @@ def find_enough_rows(plan: QueryPlan, noise: Noise, at: int) -> int | None:
 
 
 def name_rows(plan: QueryPlan) -> str:
-    """Return what the rows of a group are called: people, if everybody has one row at most."""
-    return "people" if plan.schema.max_rows_per_unit == 1 else "rows"
+    """Return what the rows of a group are called: as the people, if everybody has one row at most."""
+    return plan.words.people if plan.schema.max_rows_per_unit == 1 else plan.words.rows
 
 
 def word_enough_rows(label: str, rows: int, counted: str) -> str:

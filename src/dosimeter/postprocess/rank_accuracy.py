@@ -44,12 +44,15 @@ def tell_ranks(plan: QueryPlan, epsilon: float | Decimal | None) -> tuple[str, .
         return tuple(f"{rank.label} is drawn by rank from values within its bounds." for rank in plan.ranks.values())
     share, cells = plan.rank_share(epsilon), count_drawn(plan)
     counted = name_rows(plan)
+    people, groups = plan.schema.individuals, len(plan.group_keys or ())
+    where = f" in {groups:,} groups" if groups > 1 else ""
+    declared = "" if people is None else f" {plan.words.count_people(people)}{where} are declared."
     told: list[str] = []
     for rank in plan.ranks.values():
         target = rank.describe_target(share)
         told += [
             *([] if target is None else [target]),
-            rank.describe_error(plan.rank_error(rank, epsilon, cells), counted),
+            rank.describe_error(plan.rank_error(rank, epsilon, cells), counted) + declared,
         ]
     return tuple(dict.fromkeys(told))
 

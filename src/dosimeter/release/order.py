@@ -180,7 +180,7 @@ class Answer:
         columns = list(self.answer[0]) if self.answer else []
         told = [] if self.epsilon is None else [f"ε = {self.epsilon:g}"]
         if self.errors is not None:
-            told.append("After ±: the 95 % error of each number.")
+            told.append("After ±: the 95 % error of the noise.")
         rows = [
             [format_measured(row[name], self._find_error(at, name), label=self.is_label(name)) for name in columns]
             for at, row in enumerate(self.answer)

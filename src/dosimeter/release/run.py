@@ -216,7 +216,7 @@ def _note_data(dataset: Measurable) -> Iterator[str]:
             yield warn_of_owner(owner)
         people, declared = dataset.tables.count_people(), dataset.schema.individuals or 0
         if people > declared:
-            yield warn_of_people(people, declared)
+            yield warn_of_people(people, declared, dataset.schema.words)
 
 
 def _measure_or_stop(

@@ -20,7 +20,6 @@ from dosimeter.show.written_numbers import (
     format_measured,
     format_multiple,
     format_number,
-    format_people,
     format_percent,
     format_range,
     format_small,

@@ -132,11 +132,6 @@ def _round_to(value: float, width: float) -> str:
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 
-def format_people(people: int) -> str:
-    """Write how many people: "1 person", "3,997 people"."""
-    return "1 person" if people == 1 else f"{people:,} people"
-
-
 def count_decimals(low: float, high: float) -> int:
     """Return with how many decimals, from 2 to 9, to write multiples of the average RDR from ``low`` to ``high``.
 

@@ -30,7 +30,9 @@ def expect_errors(
     plan = prepared.plan
     names = [output.name for output in plan.outputs if output.is_aggregate]
     columns = [_expect(prepared, name, epsilons) for name in names[:most]]
-    return ExpectedErrors(epsilons=list(epsilons), columns=columns, more=max(0, len(names) - most))
+    more, called = max(0, len(names) - most), plan.words
+    counted = called.people if plan.schema.max_rows_per_unit == 1 else called.rows
+    return ExpectedErrors(epsilons=list(epsilons), columns=columns, more=more, rows=called.rows, counted=counted)
 
 
 def _expect(prepared: PreparedRelease, name: str, epsilons: Sequence[float]) -> ExpectedError:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from dosimeter.errors import OptionError
 from dosimeter.html import write_table
+from dosimeter.schema import PLAIN, Words
 from dosimeter.show.charts.chart import WHY_PRIVATE
 from dosimeter.show.charts.histogram import histogram_chart
 from dosimeter.show.charts.ranges import range_chart
@@ -103,14 +104,18 @@ def risk_page(
     notes: Sequence[str] = (),
     reading: float | None = None,
     selected: float | None = None,
+    called: Words = PLAIN,
 ) -> str:
     """Return the controller's page of one query as HTML: a chart with one bar per candidate, and below it a histogram.
 
     A table stands under each. ``rdrs``: everybody's RDR at the ε of the histogram. ``query`` and ``notes``: SQL and
     sentences, shown above the charts. ``reading``: the account's reading; a line is drawn between the candidates above
-    it and the others. ``selected``: the candidate to be highlighted.
+    it and the others. ``selected``: the candidate to be highlighted. ``called``: what people are called.
     """
-    charts = (range_chart(candidates, reading=reading, selected=selected), histogram_chart(rdrs))
+    charts = (
+        range_chart(candidates, reading=reading, selected=selected, called=called),
+        histogram_chart(rdrs, called=called),
+    )
     return chart_page([draw_altair(chart) for chart in charts], title, query=query, notes=notes)
 
 

@@ -28,11 +28,11 @@ from dosimeter.findings import (
 )
 from dosimeter.findings import on_people as people
 from dosimeter.risk import SAFE_ADVANTAGE, find_safe
+from dosimeter.schema import Words
 from dosimeter.show import (
     count_decimals,
     format_epsilon,
     format_multiple,
-    format_people,
     range_axis,
 )
 from dosimeter.show.charts import Chart, bins_chart, worlds_chart
@@ -161,14 +161,15 @@ def build_view(
     axis = measured.once(("axis", form.raw), lambda: range_axis(measured.candidates, raw=form.raw))
     worlds = measured.worlds(selected)
     found = find_for_approval(measured, offer, selected, cost.findings, wanted=wanted_error, own=own)
-    given, refusal = word_all(pick(found, GIVEN)), offer.refuse(selected)
+    called = measured.risk.plan.words
+    given, refusal = word_all(pick(found, GIVEN), called), offer.refuse(selected)
     return DecisionView(
         measured=measured,
         offer=offer,
         choice=choice,
         cautions=pick(found, CAUTIONS),
         line=" ".join(given),
-        states=word_all(pick(found, STATES)),
+        states=word_all(pick(found, STATES), called),
         notes=tuple(note for note in choice.notes if note not in given),
         selected=selected,
         valuetext=write_valuetext(selected, offer, choice, write_errors(measured, selected)),
@@ -182,38 +183,40 @@ def build_view(
         ),
         column=column,
         errors=errors,
-        accuracy_notes=word_all(find_accuracy_notes(measured.candidate(selected)))[:MOST_NOTES],
-        histogram=bins_chart(bins, selected, log_counts=not form.linear),
-        worlds=None if worlds is None else worlds_chart(worlds, word(find_worlds(worlds))),
-        worlds_words=word(find_worlds(worlds)),
+        accuracy_notes=word_all(find_accuracy_notes(measured.candidate(selected)), called)[:MOST_NOTES],
+        histogram=bins_chart(bins, selected, log_counts=not form.linear, called=called),
+        worlds=None if worlds is None else worlds_chart(worlds, word(find_worlds(worlds), called)),
+        worlds_words=word(find_worlds(worlds), called),
         tail=write_tail(measured, selected, len(bins) == 1),
-        measures=tuple(_list_measures(offer, found)),
-        summary=summarize(found),
-        steps=word_all(pick(found, NEXT)),
+        measures=tuple(_list_measures(offer, found, called)),
+        summary=summarize(found, called),
+        steps=word_all(pick(found, NEXT), called),
         cost=cost,
         wanted=write_wanted(measured, wanted_error, enough),
         shown=describe_shown(measured, selected),
     )  # fmt: skip
 
 
-def _list_measures(offer: Offer, found: Sequence[Finding]) -> Iterator[RiskSentence]:
+def _list_measures(offer: Offer, found: Sequence[Finding], called: Words) -> Iterator[RiskSentence]:
     """Yield the absolute risks of the most exposed; with the noisy test, at the largest ε that it can find."""
     for each in found:
         match each:
             case people.OwnGuarantee():
-                yield RiskSentence("shield", word(each))
+                yield RiskSentence("shield", word(each, called))
             case people.RightGuesses():
-                yield RiskSentence("guesses", word(each), 50.0 * each.advantage)
+                yield RiskSentence("guesses", word(each, called), 50.0 * each.advantage)
             case people.Suspicion():
-                yield RiskSentence("suspicion", word(each), 100.0 * each.posterior)
+                yield RiskSentence("suspicion", word(each, called), 100.0 * each.posterior)
             case people.GuessedFact():
-                yield RiskSentence("fact", word(each), 100.0 * each.guess)
+                yield RiskSentence("fact", word(each, called), 100.0 * each.guess)
             case people.PickedOut():
-                yield RiskSentence("picked", word(each), 100.0 * each.chance)
+                yield RiskSentence("picked", word(each, called), 100.0 * each.chance)
             case people.TestAtWorst():
-                yield RiskSentence("note", f"{word(each)} What follows is for that case, wherever the slider stands.")
+                yield RiskSentence(
+                    "note", f"{word(each, called)} What follows is for that case, wherever the slider stands."
+                )
             case people.LimitsHold() if offer.algorithm == "find":
-                yield RiskSentence("note", word(each))
+                yield RiskSentence("note", word(each, called))
 
 
 def _find_instead(offer: Offer, selected: float, start: float) -> float | None:
@@ -310,4 +313,5 @@ def write_tail(measured: MeasuredQuery, epsilon: float, equal: bool) -> str:
     spread = measured.candidate(epsilon).rdr
     exposed, times = count_exposed(measured.risk.sensitivities), spread.relative[1]
     decimals = count_decimals(spread.relative[0], times) if spread.mean > 0.0 else 2
-    return f"The most exposed: {format_people(exposed)} at {format_multiple(times, decimals)} × the average."
+    who = measured.risk.plan.words.count_people(exposed)
+    return f"The most exposed: {who} at {format_multiple(times, decimals)} × the average."
