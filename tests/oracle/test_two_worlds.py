@@ -244,21 +244,31 @@ def assess_notes(notes: Dataset, sql: str, delta: float) -> Risk:
 def test_a_group_that_nobody_declared_is_shown_only_with_enough_people() -> None:
     """One person alone: without them their group is not there at all. T: the least t with P(1 + Z ≥ t) ≤ δ."""
     with open_notes() as notes:
-        risk = assess_notes(notes, "SELECT topic, COUNT(*) AS n FROM notes WHERE topic = 'rare' GROUP BY topic", 0.01)
+        risk = assess_notes(notes, "SELECT topic, COUNT(*) AS n FROM notes WHERE topic = 'rare' GROUP BY topic", 0.1)
         worlds = known(risk.worlds(1.0))
         check_sums(worlds)
         chance = laplace(1.0)
-        least = next(t for t in range(1, 50) if sum(map(chance, range(t - 1, 400))) <= 0.01)
+        least = next(t for t in range(1, 50) if sum(map(chance, range(t - 1, 400))) <= 0.1)
         for each in worlds.bins:
             assert each.with_them == pytest.approx(float(chance(int(each.low) - 1)) if each.low >= least else 0.0)
             assert each.without == 0.0
         assert worlds.beyond[1] == 1.0
         assert "without them it practically never comes out" in word(find_worlds(worlds))
 
-        both = assess_notes(notes, "SELECT topic, SUM(x) AS s, COUNT(*) AS n FROM notes GROUP BY topic", 0.01)
+        assert known(worlds.shown) == pytest.approx((float(sum(map(chance, range(least - 1, 400)))), 0.0))
+        hidden = assess_notes(notes, "SELECT topic, COUNT(*) AS n FROM notes WHERE topic = 'rare' GROUP BY topic", 1e-9)
+        told = word(find_worlds(hidden.worlds(1.0)))
+        assert (
+            told
+            == "rare is hardly ever shown: with a chance of < 0.0001 % with the most exposed person, and 0 % without."
+        )
+        with pytest.raises(OptionError, match="hardly ever shown"):
+            hidden.plot("worlds", epsilons=[1.0])
+
+        both = assess_notes(notes, "SELECT topic, SUM(x) AS s, COUNT(*) AS n FROM notes GROUP BY topic", 0.1)
         worlds = known(both.worlds(1.0))
         check_sums(worlds)
-        assert worlds.thresholded
+        assert min(known(worlds.shown)) >= 0.0
         assert min(worlds.beyond) > 0.0
 
 

@@ -35,7 +35,8 @@ if TYPE_CHECKING:
 _IDENTIFIED, _SUSPECTED = 0.95, 0.5
 """The belief, as a probability, from which on the most exposed count as identified."""
 
-_MILLION = 10**6
+_ALIKE, _MILLION = 0.005, 10**6
+"""Two chances that differ by less than this share are alike; above so many times, one is no longer compared."""
 
 
 def word(finding: Finding) -> str:
@@ -213,7 +214,7 @@ def _word_as_likely(found: people.AsLikely) -> str:
     if math.isinf(found.times):
         return f"{released}, the most exposed person is in the table: without them it practically never comes out."
     times = format_times(found.times) if found.times < _MILLION else "over a million"
-    likely = "as likely" if times == "1" else f"{times} times as likely"
+    likely = "about as likely" if abs(found.times - 1.0) < _ALIKE else f"{times} times as likely"
     return f"{released}, it is {likely} with the most exposed person as without."
 
 
@@ -462,6 +463,10 @@ SENTENCES: Mapping[type[Finding], str | Callable[[Any], str]] = {
     people.Suspicion: _word_suspicion,
     people.PickedOut: _word_picked_out,
     people.AsLikely: _word_as_likely,
+    people.HardlyShown: lambda found: (
+        f"{found.group} is hardly ever shown: with a chance of {format_percent(found.with_them)} with the most exposed "
+        f"person, and {format_percent(found.without)} without."
+    ),
     people.SameWorlds: "Leaving anybody out changes no number of this answer: both worlds are the same.",
     people.LimitsHold: (
         "These limits hold for an ε that was fixed beforehand or found with noise. Where ε is found from the data, the "

@@ -118,7 +118,7 @@ class DecisionView:
     accuracy_notes: tuple[str, ...]
     histogram: Chart
     tail: str
-    worlds: Chart | None  # None if nobody moves any number
+    worlds: Chart | None  # None if there is nothing to draw
     worlds_words: str
     measures: tuple[RiskSentence, ...]
     summary: Summary
@@ -184,7 +184,7 @@ def build_view(
         errors=errors,
         accuracy_notes=word_all(find_accuracy_notes(measured.candidate(selected)))[:MOST_NOTES],
         histogram=bins_chart(bins, selected, log_counts=not form.linear),
-        worlds=None if worlds is None else worlds_chart(worlds, word(find_worlds(worlds))),
+        worlds=None if worlds is None or worlds.hidden else worlds_chart(worlds, word(find_worlds(worlds))),
         worlds_words=word(find_worlds(worlds)),
         tail=write_tail(measured, selected, len(bins) == 1),
         measures=tuple(_list_measures(offer, found)),
