@@ -227,6 +227,21 @@ def test_a_draw_can_tell_of_somebody_who_moves_no_exact_number() -> None:
     assert [each.without for each in worlds.bins] == pytest.approx(chances([3] * 8, Fraction(1, 2), 1, 1.0))
 
 
+def test_somebody_moves_a_draw_though_the_first_in_line_does_not() -> None:
+    """Deleting one of several lowest rows leaves every score of MAX as it is: the rank sought counts from the top."""
+    rows: list[Row] = [(str(at), "a", at % 3) for at in range(15)]
+    with open_table(rows, 1) as dataset:
+        worlds = known(dataset.risk("SELECT MAX(v) AS m FROM t").worlds(8.0))
+    values = [value for _, _, value in rows if value is not None]
+    assert worlds.exact == (2.0, 2.0)
+    without = [chances(sorted(values)[:gone] + sorted(values)[gone + 1 :], Fraction(1), 1, 8.0) for gone in (0, 5, 14)]
+    found = [(each.with_them, each.without) for each in worlds.bins]
+    here = chances(values, Fraction(1), 1, 8.0)
+    places = [int(each.low) for each in worlds.bins]
+    assert [value for value, _ in found] == pytest.approx([here[at] for at in places])
+    assert any([value for _, value in found] == pytest.approx([each[at] for at in places]) for each in without[1:])
+
+
 # ---------------------------------------------------------------- groups, masks, nobody
 
 
