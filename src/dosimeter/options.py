@@ -213,8 +213,8 @@ class ShownOptions:
         "Show identifying columns, in ", Option("top"), " and ", Option("by"), ".", default=False, kind=bool
     )
     view: View | None = _declare(
-        "Which picture is saved: RDRs relative to the average person (default), raw RDRs, or what may be released with "
-        "the most exposed person and without, at the first ε.",
+        "Which picture ", Option("plot"), " saves: RDRs relative to the average person (default), raw RDRs, or what "
+        "may be released with the most exposed person and without, at the first ε.",
         choices=get_args(View),
     )  # fmt: skip
 

@@ -227,6 +227,21 @@ def test_a_draw_can_tell_of_somebody_who_moves_no_exact_number() -> None:
     assert [each.without for each in worlds.bins] == pytest.approx(chances([3] * 8, Fraction(1, 2), 1, 1.0))
 
 
+def test_somebody_moves_a_draw_though_the_first_in_line_does_not() -> None:
+    """Deleting one of several lowest rows leaves every score of MAX as it is: the rank sought counts from the top."""
+    rows: list[Row] = [(str(at), "a", at % 3) for at in range(15)]
+    with open_table(rows, 1) as dataset:
+        worlds = known(dataset.risk("SELECT MAX(v) AS m FROM t").worlds(8.0))
+    values = [value for _, _, value in rows if value is not None]
+    assert worlds.exact == (2.0, 2.0)
+    without = [chances(sorted(values)[:gone] + sorted(values)[gone + 1 :], Fraction(1), 1, 8.0) for gone in (0, 5, 14)]
+    found = [(each.with_them, each.without) for each in worlds.bins]
+    here = chances(values, Fraction(1), 1, 8.0)
+    places = [int(each.low) for each in worlds.bins]
+    assert [value for value, _ in found] == pytest.approx([here[at] for at in places])
+    assert any([value for _, value in found] == pytest.approx([each[at] for at in places]) for each in without[1:])
+
+
 # ---------------------------------------------------------------- groups, masks, nobody
 
 
@@ -244,21 +259,31 @@ def assess_notes(notes: Dataset, sql: str, delta: float) -> Risk:
 def test_a_group_that_nobody_declared_is_shown_only_with_enough_people() -> None:
     """One person alone: without them their group is not there at all. T: the least t with P(1 + Z ≥ t) ≤ δ."""
     with open_notes() as notes:
-        risk = assess_notes(notes, "SELECT topic, COUNT(*) AS n FROM notes WHERE topic = 'rare' GROUP BY topic", 0.01)
+        risk = assess_notes(notes, "SELECT topic, COUNT(*) AS n FROM notes WHERE topic = 'rare' GROUP BY topic", 0.1)
         worlds = known(risk.worlds(1.0))
         check_sums(worlds)
         chance = laplace(1.0)
-        least = next(t for t in range(1, 50) if sum(map(chance, range(t - 1, 400))) <= 0.01)
+        least = next(t for t in range(1, 50) if sum(map(chance, range(t - 1, 400))) <= 0.1)
         for each in worlds.bins:
             assert each.with_them == pytest.approx(float(chance(int(each.low) - 1)) if each.low >= least else 0.0)
             assert each.without == 0.0
         assert worlds.beyond[1] == 1.0
         assert "without them it practically never comes out" in word(find_worlds(worlds))
 
-        both = assess_notes(notes, "SELECT topic, SUM(x) AS s, COUNT(*) AS n FROM notes GROUP BY topic", 0.01)
+        assert known(worlds.shown) == pytest.approx((float(sum(map(chance, range(least - 1, 400)))), 0.0))
+        hidden = assess_notes(notes, "SELECT topic, COUNT(*) AS n FROM notes WHERE topic = 'rare' GROUP BY topic", 1e-9)
+        told = word(find_worlds(hidden.worlds(1.0)))
+        assert (
+            told
+            == "rare is hardly ever shown: with a chance of < 0.0001 % with the most exposed person, and 0 % without."
+        )
+        with pytest.raises(OptionError, match="hardly ever shown"):
+            hidden.plot("worlds", epsilons=[1.0])
+
+        both = assess_notes(notes, "SELECT topic, SUM(x) AS s, COUNT(*) AS n FROM notes GROUP BY topic", 0.1)
         worlds = known(both.worlds(1.0))
         check_sums(worlds)
-        assert worlds.thresholded
+        assert min(known(worlds.shown)) >= 0.0
         assert min(worlds.beyond) > 0.0
 
 

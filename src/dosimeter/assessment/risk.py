@@ -505,7 +505,7 @@ class Risk:
                 largest candidate, as in ``people``.
 
         Raises:
-            OptionError: there is no such view, or nobody moves any number, so that both worlds are the same.
+            OptionError: there is no such view, nobody moves any number, or the group is hardly ever shown.
         """
         from dosimeter.show.charts import draw_altair, range_chart, worlds_chart
 
@@ -513,7 +513,7 @@ class Risk:
         if view == "worlds":
             worlds = self.worlds((epsilons or self.candidates)[0])
             words = word(find_worlds(worlds))
-            if worlds is None:
+            if worlds is None or worlds.hidden:
                 raise OptionError(words)
             return draw_altair(worlds_chart(worlds, words))
         lines = self.list_candidates(epsilons or None)

@@ -37,16 +37,21 @@ def compare_worlds(risk: Risk, epsilon: float) -> TwoWorlds | None:
     plan, measure = risk.plan, moved.block.measures[moved.at]
     if isinstance(measure, Rank):
         assert moved.counts is not None, "a number drawn by rank comes with its counts"
-        curves = spread_draws(moved.counts, measure, plan.rank_share(epsilon))
+        curves, shown = spread_draws(moved.counts, measure, plan.rank_share(epsilon)), None
         grid = measure.step * measure.unit
     else:
         scale = float(measure_scales(plan, risk.mechanism, risk.noise_scale(epsilon))[moved.place])
         grid = measure.grid or Fraction(scale) / _FINE
-        least, shown = _find_shown(risk, moved, epsilon)
-        curves = spread_noise(_round(risk, moved, grid), risk.mechanism, scale, grid, shown=shown, least=least)
+        shown, least, factors = _find_shown(risk, moved, epsilon), None, (1.0, 1.0)
+        if shown is not None and plan.threshold is not None:
+            factors = shown
+            if moved.at == plan.threshold.people:  # which decides by itself whether it is shown
+                least, factors = _find_least(risk, epsilon), (1.0, float(shown[1] > 0.0))
+        steps = _round(risk, moved, grid)
+        curves = spread_noise(steps, risk.mechanism, scale, grid, shown=factors, least=least)
     number, made = name_measure(moved.block, moved.at)
     exact = float(moved.numbers[0]), float(moved.numbers[1])
-    return TwoWorlds(epsilon, number, made, moved.group, exact, float(grid), curves, plan.threshold is not None)
+    return TwoWorlds(epsilon, number, made, moved.group, exact, float(grid), curves, shown)
 
 
 def _round(risk: Risk, moved: MovedNumber, grid: Fraction) -> tuple[int, int]:
@@ -56,18 +61,19 @@ def _round(risk: Risk, moved: MovedNumber, grid: Fraction) -> tuple[int, int]:
     return steps[0], steps[1]
 
 
-def _find_shown(risk: Risk, moved: MovedNumber, epsilon: float) -> tuple[int | None, tuple[float, float]]:
-    """Return from which number on the number is shown, if it decides that itself, and its chance in each world to be.
+def _find_shown(risk: Risk, moved: MovedNumber, epsilon: float) -> tuple[float, float] | None:
+    """Return the chance in each world that a thresholded group is shown; None for a declared one, which always is.
 
-    A declared group is always shown. One of thresholded groups is shown if its noisy number of individuals is large
-    enough, and never if nobody is in it (H1).
+    It is shown if its noisy number of individuals is large enough, and never if nobody is in it (H1).
     """
     threshold, sizes = risk.plan.threshold, moved.sizes
     if threshold is None or sizes is None:
-        return None, (1.0, 1.0)
-    least = risk.foresee_groups([epsilon]).lines[0].threshold
-    if moved.at == threshold.people:
-        return least, (1.0, float(sizes[1] > 0))
+        return None
     scale = float(measure_scales(risk.plan, risk.mechanism, risk.noise_scale(epsilon))[threshold.people])
-    chances = risk.mechanism.exceed(scale, np.array([float(least - size) for size in sizes]))
-    return None, (float(chances[0]), float(chances[1]) * (sizes[1] > 0))
+    missing = np.array([float(_find_least(risk, epsilon) - size) for size in sizes])
+    here, there = risk.mechanism.exceed(scale, missing).tolist()
+    return here, there if sizes[1] else 0.0
+
+
+def _find_least(risk: Risk, epsilon: float) -> int:
+    return risk.foresee_groups([epsilon]).lines[0].threshold

@@ -442,6 +442,8 @@ def find_worlds(worlds: TwoWorlds | None) -> Finding:
     """Return how much likelier a released number is with the most exposed person; None stands for nobody who moves."""
     if worlds is None:
         return people.SameWorlds()
+    if worlds.hidden and worlds.shown is not None:
+        return people.HardlyShown(worlds.group, *worlds.shown)
     told = worlds.telling
     return people.AsLikely(
         number=worlds.number,

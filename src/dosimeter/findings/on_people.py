@@ -197,6 +197,14 @@ class AsLikely(OnPeople):
     times: float
 
 
+class HardlyShown(OnPeople):
+    """The most exposed person's group is hardly ever shown (H1). The chances that it is, with them and without."""
+
+    group: str
+    with_them: float
+    without: float
+
+
 class SameWorlds(OnPeople):
     """Nobody moves any number, so that the same is released with anybody and without."""
 

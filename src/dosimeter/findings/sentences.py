@@ -38,7 +38,8 @@ if TYPE_CHECKING:
 _IDENTIFIED, _SUSPECTED = 0.95, 0.5
 """The belief, as a probability, from which on the most exposed count as identified."""
 
-_MILLION = 10**6
+_ALIKE, _MILLION = 0.005, 10**6
+"""Two chances that differ by less than this share are alike; above so many times, one is no longer compared."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,8 +194,7 @@ def _word_cautious(found: people.Cautious) -> str:
 def _word_guesses(advantage: float, who: str) -> str:
     return (
         f"of 100 guesses whether {who} is in the table, at most {words.count_guesses(advantage)} more are right than "
-        "by "
-        "tossing a coin"
+        "by tossing a coin"
     )
 
 
@@ -238,9 +238,11 @@ def _word_as_likely(found: people.AsLikely, called: Words) -> str:
     number = format_about(found.released, found.width, rounded=found.range)
     released = f"If {number} is released for {found.number}{group}{made}"
     if math.isinf(found.times):
-        return f"{released}, the most exposed {called.individual} is in the table: without them it hardly ever comes out."
+        return (
+            f"{released}, the most exposed {called.individual} is in it: without them it practically never comes out."
+        )
     times = format_times(found.times) if found.times < _MILLION else "over a million"
-    likely = "as likely" if times == "1" else f"{times} times as likely"
+    likely = "about as likely" if abs(found.times - 1.0) < _ALIKE else f"{times} times as likely"
     return f"{released}, it is {likely} with the most exposed {called.individual} as without."
 
 
@@ -363,6 +365,12 @@ SENTENCES: Mapping[type[Finding], str | Callable[[Any], str] | Counted] = {
     people.GuessedFact: _word_guessed_fact,
     people.PickedOut: _word_picked_out,
     people.AsLikely: Counted(_word_as_likely),
+    people.HardlyShown: Counted(
+        lambda found, called: (
+            f"{found.group} is hardly ever shown: with a chance of {format_percent(found.with_them)} with the most exposed "
+            f"person, and {format_percent(found.without)} without."
+        )
+    ),
     people.SameWorlds: "Leaving anybody out changes no number of this answer: both worlds are the same.",
     people.LimitsHold: (
         "These limits hold for an ε that was fixed beforehand or found with noise. Where ε is found from the data, the "

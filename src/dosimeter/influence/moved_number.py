@@ -24,6 +24,9 @@ from dosimeter.measures import GroupColumn
 from dosimeter.planning import QueryPlan
 from dosimeter.sql import column_tree, equals, select_from
 
+_TRIED = 8
+"""How many rows of the profile are looked at for somebody who moves what is drawn by rank."""
+
 _OwnColumns = Mapping[tuple[int, int], GroupColumn]
 """The values of one individual that a rank reads, by the index of the measure in its block and that of the group."""
 
@@ -55,13 +58,25 @@ def find_moved(profile: Profile, search: ExposedSearch, sensitivity: float, epsi
     what is drawn by rank, it is one whose own guarantee is weakest. ``sensitivity``: Δ of all numbers together.
     ``epsilon``: the share of ε at which draws by rank are compared with noise; only MIN and MAX depend on it.
     """
+    exposure = search.contributions.norms(search.norm)
+    if search.contributions.shares is not None and not exposure.any():
+        exposure = search.contributions.shares.copy()
+    for _ in range(_TRIED):
+        row = find_most_exposed(profile, exposure)
+        if row is None or exposure[row] <= 0.0:
+            break
+        found = _find_of_row(profile, search, row, sensitivity, epsilon)
+        if found is not None:
+            return found
+        exposure[row] = 0.0  # the bound on a guarantee can be above 0 where no draw moves
+    return None
+
+
+def _find_of_row(
+    profile: Profile, search: ExposedSearch, row: int, sensitivity: float, epsilon: float
+) -> MovedNumber | None:
+    """Return the number that an individual of this row of the profile moves most; None if they move none."""
     contributions, plan = search.contributions, profile.plan
-    exposure = contributions.norms(search.norm)
-    if contributions.shares is not None and not exposure.any():
-        exposure = contributions.shares
-    row = find_most_exposed(profile, exposure)
-    if row is None:
-        return None
     start, stop = contributions.starts[row], contributions.starts[row + 1]
     entries = list(zip(contributions.cells[start:stop].tolist(), contributions.changes[start:stop], strict=True))
     own = _read_own(profile, row, search.rows) if plan.ranks else [{} for _ in plan.blocks]

@@ -15,6 +15,7 @@ import numpy as np
 
 from dosimeter.arrays import FloatArray, IntArray
 from dosimeter.html import Private
+from dosimeter.risk.shown_groups import HARDLY
 
 if TYPE_CHECKING:
     from dosimeter.measures import Rank
@@ -74,6 +75,7 @@ class TwoWorlds(Private):
     ``number``: the answer's column, or the measured number that ``made`` is computed from. ``group``: the values of its
     group, those that identify people masked; "" without groups. ``exact``: the exact number, with and without.
     ``step``: how far apart numbers lie that may be released. ``curves``: the chances.
+    ``shown``: if groups are thresholded, the chance that this one is shown, with and without.
     """
 
     epsilon: float
@@ -83,7 +85,7 @@ class TwoWorlds(Private):
     exact: tuple[float, float]
     step: float
     curves: Curves
-    thresholded: bool = False
+    shown: tuple[float, float] | None = None
 
     @property
     def bins(self) -> tuple[WorldBin, ...]:
@@ -92,6 +94,11 @@ class TwoWorlds(Private):
     @property
     def beyond(self) -> tuple[float, float]:
         return self.curves.beyond
+
+    @property
+    def hidden(self) -> bool:
+        """Return whether the group is hardly ever shown, so that there is nothing to draw."""
+        return self.shown is not None and self.shown[0] < HARDLY
 
     @property
     def width(self) -> float:

@@ -100,6 +100,6 @@ def _list_rows(worlds: TwoWorlds) -> TextTable:
         ]
         for each in worlds.bins
     ]
-    other = "any other, or the group is not shown" if worlds.thresholded else "any other"
+    other = "any other, or the group is not shown" if worlds.shown is not None else "any other"
     rows.append([other, *(format_percent(each) for each in worlds.beyond), ""])
     return {"columns": ["released", "with them", "without", "times as likely with them"], "rows": rows}

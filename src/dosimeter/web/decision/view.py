@@ -118,7 +118,7 @@ class DecisionView:
     accuracy_notes: tuple[str, ...]
     histogram: Chart
     tail: str
-    worlds: Chart | None  # None if nobody moves any number
+    worlds: Chart | None  # None if there is nothing to draw
     worlds_words: str
     measures: tuple[RiskSentence, ...]
     summary: Summary
@@ -185,7 +185,7 @@ def build_view(
         errors=errors,
         accuracy_notes=word_all(find_accuracy_notes(measured.candidate(selected)), called)[:MOST_NOTES],
         histogram=bins_chart(bins, selected, log_counts=not form.linear, called=called),
-        worlds=None if worlds is None else worlds_chart(worlds, word(find_worlds(worlds), called)),
+        worlds=None if worlds is None or worlds.hidden else worlds_chart(worlds, word(find_worlds(worlds), called)),
         worlds_words=word(find_worlds(worlds), called),
         tail=write_tail(measured, selected, len(bins) == 1),
         measures=tuple(_list_measures(offer, found, called)),
