@@ -70,7 +70,7 @@ class Choice(Private):
         """
         start = self.start if given is None else Start(given, "given")
         verdict, found = self.judge(start.epsilon)
-        listed = [{**each.describe(), "text": word(each)} for each in found]
+        listed = [{**each.describe(), "text": word(each, self.called)} for each in found]
         return {"start": start.describe(), "verdict": verdict.value, "findings": listed}
 
     def describe_candidates(self, *, judged: bool) -> list[JsonObject]:

@@ -367,8 +367,8 @@ SENTENCES: Mapping[type[Finding], str | Callable[[Any], str] | Counted] = {
     people.AsLikely: Counted(_word_as_likely),
     people.HardlyShown: Counted(
         lambda found, called: (
-            f"{found.group} is hardly ever shown: with a chance of {format_percent(found.with_them)} with the most exposed "
-            f"person, and {format_percent(found.without)} without."
+            f"{found.group} is hardly ever shown: with a chance of {format_percent(found.with_them)} with the most "
+            f"exposed {called.individual}, and {format_percent(found.without)} without."
         )
     ),
     people.SameWorlds: "Leaving anybody out changes no number of this answer: both worlds are the same.",
