@@ -108,7 +108,12 @@ def shows(shown: list[str], printed: list[str]) -> bool:
 
 
 def list_fields(document: Any, path: str = "") -> set[str]:
-    """Every field of a JSON document as a path; the items of a list count together."""
+    """Every field of a JSON document as a path; the items of a list count together.
+
+    Of a finding, those that every kind has.
+    """
+    if path == ".findings[]":
+        return {f"{path}.{key}" for key in document if key in ("kind", "weight", "text")}
     if isinstance(document, dict):
         inner = [list_fields(value, f"{path}.{key}") for key, value in document.items()]
         return {f"{path}.{key}" for key in document}.union(*inner)

@@ -1,0 +1,90 @@
+"""The verdict counts what is cut and clamped, and judges an average by its range (E4, E6)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from dosimeter import Choice, Dataset
+from dosimeter.findings import Verdict
+from dosimeter.findings.on_left_out import NumbersFarOff, RowsCut
+from dosimeter.risk import PRESETS
+from tests.known import known
+from tests.schemas import category, declare, plain, whole
+
+PATIENTS, WARDS = 3_000, ("Cardiology", "Oncology", "Surgery")
+BY_WARD = "SELECT ward, COUNT(*) AS stays FROM stays GROUP BY ward"
+
+
+def make_stays() -> pa.Table:
+    """Return a hospital's stays: 3.4 per patient, and 50 at most."""
+    chance = np.random.default_rng(7)
+    counts = np.clip(1 + chance.geometric(0.3, PATIENTS), 1, 50)
+    owners = np.repeat(np.arange(PATIENTS), counts)
+    return pa.table(
+        {
+            "patient_id": owners,
+            "stay": np.arange(len(owners)),
+            "ward": chance.choice(WARDS, len(owners), p=[0.5, 0.3, 0.2]),
+        }
+    )
+
+
+STAYS = make_stays()
+
+
+def choose(most: int) -> tuple[Choice, dict[str, int]]:
+    """Return the choice by *balanced* where so many stays of each patient count, and the stays by ward as they are."""
+    columns: dict[str, Any] = {"patient_id": plain("integer"), "stay": whole(0, 10**5), "ward": category(*WARDS)}
+    facts = declare("stays", PATIENTS, columns, unit="patient_id", max_rows_per_unit=most, row_key="stay")
+    with Dataset.open(STAYS, schema=facts | {"row": "stay", "individual": "patient"}) as hospital:
+        risk = hospital.risk(BY_WARD)
+        wards = STAYS.column("ward").to_pylist()
+        choice = risk.find("advantage:0.25")
+        assert choice.start.epsilon is not None  # reads the exact numbers, while the data are open
+        return choice, {ward: wards.count(ward) for ward in WARDS}
+
+
+def test_where_rows_are_cut_the_verdict_is_not_for_and_says_how_far_the_numbers_are_off() -> None:
+    choice, exact = choose(3)
+    counts = np.bincount(STAYS.column("patient_id").to_numpy())
+    cut = int(np.maximum(counts - 3, 0).sum())
+    verdicts = {line.epsilon: choice.judge(line.epsilon)[0] for line in choice.candidates}
+    assert Verdict.FOR not in verdicts.values()
+    found = choice.judge(choice.start.epsilon)[1]
+    (rows,) = [each for each in found if isinstance(each, RowsCut)]
+    assert (rows.rows, rows.share) == (cut, cut / counts.sum())
+    (off,) = [each for each in found if isinstance(each, NumbersFarOff)]
+    assert off.direction == -off.typical < 0.0
+    assert 0.8 * cut * 0.3 < off.typical < 1.2 * cut * 0.3  # the middle ward has three tenths of the stays
+    assert off.worst == pytest.approx(exact["Cardiology"] * rows.share, rel=0.05)
+    text = choice.describe_verdict()["findings"]
+    assert any("of the stays are not counted" in str(each) and "too small" in str(each) for each in text)  # type: ignore[union-attr]
+    assert choice.start.reason == "bias"  # the noise alone says where to start
+
+
+def test_where_all_rows_count_the_verdict_is_for() -> None:
+    choice, _ = choose(50)
+    assert choice.judge(choice.start.epsilon)[0] is Verdict.FOR
+    assert known(choice.candidates[0].accuracy[0].bias).worst == 0.0
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_an_average_that_is_off_by_half_its_range_is_found_by_no_preset_and_called_worthless(preset: str) -> None:
+    """Penguins: 333 of them, each island's weighs between 2.7 and 6.3 kg."""
+    chance = np.random.default_rng(3)
+    birds = pa.table({"mass": chance.integers(2700, 6301, 333), "island": chance.choice(["a", "b", "c"], 333)})
+    facts = declare("penguins", 333, {"mass": whole(2700, 6300), "island": category("a", "b", "c")})
+    with Dataset.open(birds, schema=facts) as penguins:
+        choice = penguins.risk("SELECT island, AVG(mass) AS mass FROM penguins GROUP BY island").find(preset)
+    for line in choice.candidates:
+        worst, far = known(line.accuracy[0].worst if line.accuracy[0].worst is not None else np.inf), 0.25 * 3600
+        verdict, found = choice.judge(line.epsilon)
+        assert not (line.satisfied and worst > far)
+        if known(line.accuracy[0].typical or np.inf) > far:
+            assert verdict is Verdict.AGAINST
+            assert "worth_little" in {each.kind for each in found}
+    assert {line.satisfied for line in choice.candidates} == {True, False} or preset == "cautious"
