@@ -20,6 +20,7 @@ from tests.web.browsing import (
     expect,
     find_barriers,
     read_line,
+    unfold,
     wait_for_approval,
     wait_for_decision,
     wait_for_epsilon,
@@ -55,6 +56,7 @@ def test_whole_story(site: Site, open_page: OpenPage) -> None:
     expect(approve_button(carol)).to_be_disabled()
     carol.keyboard.press("Home")
     wait_for_epsilon(carol, "0.001")
+    unfold(carol, "exposed")
     expect(carol.locator("#people")).to_contain_text("removing one changes count from 3 to 2")
     expect(carol.locator("#people")).to_contain_text("•••")
     carol.click("text=Reveal patient_id, name")
@@ -124,6 +126,7 @@ def test_scan_shows_progress_and_can_be_cancelled(site: Site, anna: Guest, open_
     query_id = anna.ask("SELECT SUM(visits) FROM clinic")
     carol = open_page(site, "carol")
     decide(carol, query_id)
+    unfold(carol, "exposed")
     carol.wait_for_selector("#people table")
     with keep_busy(worker):
         carol.select_option("[name=preset]", "medians")
@@ -228,6 +231,7 @@ def test_old_reading_cannot_be_approved_while_a_new_one_is_computed(
 ) -> None:
     carol = open_page(site, "carol")
     decide(carol, anna.ask(SUM))
+    unfold(carol, "exposed")
     carol.wait_for_selector("#people table")
     wait_for_approval(carol)
     before = carol.input_value("#epsilon")

@@ -84,7 +84,7 @@ def _find_fit(asked: Proposal) -> Iterator[Finding]:
     preference = asked.choice.preference
     limits = preference.about_rdr or bool(preference.measured & {"own_epsilon", "advantage"})
     if asked.testing:
-        yield people.TestAtWorst(asked.worst, asked.worst + asked.epsilon_svt)
+        yield people.TestAtWorst(asked.worst, asked.worst + asked.epsilon_svt, asked.choice.epsilon)
     elif asked.choice.undecided:
         yield people.MetByAll()
     elif asked.at in asked.choice.meeting:

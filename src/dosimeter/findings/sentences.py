@@ -219,12 +219,14 @@ def _word_by_groups(found: people.AllowedByGroups) -> str:
 
 def _word_looser(found: people.LooserThanOwn) -> str:
     largest = "no ε" if found.allowed is None else f"ε = {format_epsilon(found.allowed)} at most"
-    return f"Looser than your own threshold: at least {found.percent:g} %, which admits {largest}."
+    own = found.name if found.share is None else f"at least {format_number(100.0 * found.share, 6)} %"
+    return f"Looser than your own threshold: {own}, which admits {largest}."
 
 
 def _word_test(found: people.TestAtWorst) -> str:
+    likely = "none" if found.likely is None else f"ε = {format_epsilon(found.likely)}"
     return (
-        f"The noisy test finds ε: at worst {format_epsilon(found.epsilon)}, and "
+        f"The noisy test likely finds {likely}; at worst {format_epsilon(found.epsilon)}, and "
         f"{format_number(found.charge, 6)} is spent with the test."
     )
 
@@ -257,8 +259,10 @@ def word_errors(columns: Sequence[str], accuracy: AnswerAccuracy, *, most: int |
 
 def _word_gain(found: answer.Errors) -> str:
     told = word_errors(found.columns, found.accuracy, most=found.most)
-    if found.share is not None and found.accuracy.numbers:
-        percent = f"{format_number(100.0 * found.share, 2)} %"
+    percent = "" if found.share is None else f"{format_number(100.0 * found.share, 2)} %"
+    if percent and all(in_rows for _, in_rows in found.accuracy.errors):
+        told += f"; that is {percent} of the rows behind a number"
+    elif percent and found.accuracy.numbers:
         told += f"; the error is {percent} of it" if found.alone else f"; a typical one is off by up to {percent}"
     return f"At ε = {format_epsilon(found.epsilon)} the analyst would get {told}."
 
@@ -300,7 +304,8 @@ def _word_step(found: answer.StepTo) -> str:
     change = f"One step {'up' if found.larger else 'down'}, ε = {format_epsilon(found.epsilon)}: "
     if found.error is not None and found.error_here is not None:
         name = f"{found.column} " if found.named else ""
-        change += f"{name}± {format_number(found.error)} instead of ± {format_number(found.error_here)}, and "
+        errors = [format_error(error, in_rows=False) for error in (found.error, found.error_here)]
+        change += f"{name}{errors[0]} instead of {errors[1]}, and "
     guesses = count_guesses(found.advantage), count_guesses(found.advantage_here)
     return f"{change}{guesses[0]} instead of {guesses[1]} more right guesses of 100."
 
@@ -317,9 +322,10 @@ def _word_more_at(found: answer.WorthMoreAt) -> str:
     if found.epsilon is None:
         return "It is worth little at every ε that the account still allows."
     at = format_epsilon(found.epsilon)
+    larger = "The numbers are mostly larger than their errors"
     if found.meets:
-        return f"It is worth something {'only ' if found.few else ''}from ε = {at} on, which the preference allows."
-    return f"It is worth something from ε = {at} on, and the preference allows {_word_most(found.found)}."
+        return f"{larger} {'only ' if found.few else ''}from ε = {at} on, which the preference allows."
+    return f"{larger} from ε = {at} on, and the preference allows {_word_most(found.found)}."
 
 
 def _word_most(found: float | None) -> str:
@@ -365,14 +371,14 @@ def _word_too_few(found: method.TooFewToTell) -> str:
 
 
 def _round_up(value: float, most: float = math.inf) -> str:
-    """Write an upper limit of a risk, rounded up to three significant digits: 12.31 becomes 12.4.
+    """Write an upper limit of a risk, rounded up to two significant digits: 12.31 becomes 13.
 
     ``most``: the largest value that the limit can have, such as 100 for percents. A limit that would round up to
     ``most`` gets more digits, up to nine: 99.99 stays 99.99, and 99.9999999999 becomes 100.
     """
     if value <= 0.0 or not math.isfinite(value):
         return format_number(value)
-    for digits in range(3, 10):
+    for digits in range(2, 10):
         step = 10.0 ** (math.floor(math.log10(value)) + 1 - digits)
         rounded = math.ceil(value / step * (1.0 - 1e-12)) * step
         if rounded < most:

@@ -40,7 +40,10 @@ class SummaryLine:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Summary:
-    """A decision in short. ``lines``: risk, answer and, if the account grants it, cost. ``advice``: what to do."""
+    """A decision in short. ``lines``: risk, answer and, if the account grants it, cost. ``advice``: what to do.
+
+    The advice repeats no sentence of the lines.
+    """
 
     lines: tuple[SummaryLine, ...]
     verdict: Verdict
@@ -91,24 +94,23 @@ def summarize(findings: Sequence[Finding]) -> Summary:
             if verdict is Verdict.FOR and not approving:
                 verdict = Verdict.OPEN  # a cost speaks for nothing, and nor does what fails by accuracy
             lines.append(SummaryLine(name, verdict, " ".join(map(word, shown))))
-    verdict = judge(findings)
-    return Summary(tuple(lines), verdict, _advise(findings, verdict))
+    verdict, said = judge(findings), " ".join(line.words for line in lines)
+    advice = _advise(findings, verdict)
+    return Summary(tuple(lines), verdict, " ".join([each for each in advice if each not in said] or advice))
 
 
-def _advise(findings: Sequence[Finding], verdict: Verdict) -> str:
+def _advise(findings: Sequence[Finding], verdict: Verdict) -> list[str]:
     """Return what the findings speak for: about the gravest that speaks against it, or what is left to judge."""
     last = [each for each in findings if isinstance(each, account.TakesAllLeft)]
     if verdict is Verdict.AGAINST:
         first = next(each for each in findings if each.weight is Weight.AGAINST)
-        return " ".join((*_advise_against(first, findings), *map(word, last)))
+        return [*_advise_against(first, findings), *map(word, last)]
     if verdict is Verdict.FOR:
-        return "Nothing here speaks against it. Judge the purpose."
-    told = [each for each in findings if isinstance(each, _REMINDERS)]
+        return ["Nothing here speaks against it. Judge the purpose."]
+    warned = any(each.weight is Weight.WARNING and each.about is Subject.PEOPLE for each in findings)
     rough = any(isinstance(each, answer.Rough) for each in findings)
-    return " ".join((*map(word, told), *map(word, last), word(answer.Rough()) if rough else "Judge the purpose."))
-
-
-_REMINDERS = (people.TestAtWorst, people.MetByAll, people.NoLimitOnRisk, people.LooserThanOwn, people.AllowedByGroups)
+    told = [*(["Weigh the risk."] if warned else []), *map(word, last)]
+    return [*told, word(answer.Rough()) if rough else "Judge the purpose."]
 
 
 def _advise_against(first: Finding, findings: Sequence[Finding]) -> list[str]:

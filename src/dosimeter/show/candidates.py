@@ -45,8 +45,8 @@ def count_untold(column: ColumnAccuracy) -> str:
 
 
 def format_error(error: float, *, in_rows: bool) -> str:
-    """Write a 95 % error. ``in_rows``: it counts rows, because the number is drawn by rank (E3)."""
-    return f"± {math.ceil(error):,} rows" if in_rows else f"± {format_number(error)}"
+    """Write a 95 % error to two digits. ``in_rows``: it counts rows, because the number is drawn by rank (E3)."""
+    return f"± {math.ceil(error):,} rows" if in_rows else f"± {format_number(error, 2)}"
 
 
 def format_scale(candidate: Candidate) -> str:

@@ -30,7 +30,8 @@ class ColumnError:
     ``drowned``: at least half of the numbers are no larger than their errors, or have too few people to tell. ``text``
     and ``relative``: the typical error and the relative one in words. ``aside`` of a column with one number: the range
     in which the released number will lie, such as "88 to 112"; of one with several: the error of the worst group, such
-    as "worst ± 30", or "" if it equals ``text``. It is also "" if the error is in rows or has no bound.
+    as "worst ± 30", or "" if it equals ``text``. It is also "" if the error has no bound. Of an error in rows: of how many
+    rows, in an average group, where each individual has one row; ``relative`` is then the share of these.
     """
 
     typical: float | None
@@ -88,7 +89,14 @@ def _find_error(measured: MeasuredQuery, line: Candidate, place: int) -> ColumnE
     if share is None and typical is not None and not in_rows and number > 0.0:
         share = typical / number
     text = "too few" if too_few else write_error(typical, worst, in_rows=in_rows)
-    aside = ""
+    aside, part = "", share
+    behind = (
+        measured.risk.matched / max(1, len(measured.groups))
+        if measured.risk.plan.schema.max_rows_per_unit == 1
+        else 0.0
+    )
+    if in_rows and worst is not None and behind > 0.0:
+        aside, part = f"of about {behind:,.0f}", worst / behind
     if not (too_few or in_rows or worst is None):
         values, most = measured.exact[name], write_error(None, worst, in_rows=False)
         if len(values) == 1:
@@ -103,7 +111,7 @@ def _find_error(measured: MeasuredQuery, line: Candidate, place: int) -> ColumnE
         too_few=too_few,
         drowned=too_few or (not in_rows and foreseen.numbers > 0 and 2 * foreseen.drowned >= foreseen.numbers),
         text=text,
-        relative="–" if share is None or too_few else f"{format_number(100.0 * share, 2)} %",
+        relative="–" if part is None or too_few else f"{format_number(100.0 * part, 2)} %",
         aside=aside,
     )
 
