@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from dosimeter.assessment import Risk
 from dosimeter.engines import FORMS, ClosableEngine, Engine, ReadOptions, open_engine, read_frames
 from dosimeter.errors import OptionError, SchemaError
-from dosimeter.influence import DeclaredTables, measure_influence, read_public_tables
+from dosimeter.influence import DeclaredTables, find_left_out, measure_influence, read_public_tables
 from dosimeter.inspection import warn_of_people
 from dosimeter.mechanisms import Mechanism
 from dosimeter.options import (
@@ -293,11 +293,6 @@ class Dataset:
         odd_cells = self._count_odd_cells(plan)
         notes = [*self._list_cautions(plan, mechanism), *self._warn_of_data(odd_cells or {})]
         profile, contributions = measure_influence(plan, self.tables, self.people, mechanism.norm)
-        if profile.undeclared:
-            notes.append(
-                f"{profile.undeclared:,} {profile.counts_undeclared} stand in groups that the schema does not declare: "
-                "they move no number."
-            )
         return Risk(
             plan=plan,
             mechanism=mechanism,
@@ -309,6 +304,7 @@ class Dataset:
             notes=tuple(notes),
             profile=profile,
             tables=self.tables,
+            left_out=find_left_out(plan, self.tables, profile, n, drafted=self.drafted),
             odd_cells=odd_cells,
         )
 

@@ -17,6 +17,7 @@ import pyarrow as pa
 import pytest
 
 from dosimeter import Choice, Dataset, Ledger, Risk
+from dosimeter.findings.on_left_out import OutsideGroups
 from dosimeter.schema.facts import ColumnType
 from tests.schemas import category, declare, plain, whole
 
@@ -203,7 +204,9 @@ def test_what_stands_beside_the_indicator() -> None:
         assert beside.identification == pytest.approx(1 / (1 + 4 * np.exp(-1)))  # P2, of the five who are there
         assert beside.posterior == pytest.approx(0.1 * np.e / (0.9 + 0.1 * np.e))  # P3
         gaussian = dataset.risk("SELECT COUNT(*) FROM people", mechanism="gaussian").absolute(1.0)
-        assert gaussian.posterior is None
+        assert beside.false_alarms is None
+        assert gaussian.false_alarms == 0.01  # of a Gaussian answer alone no belief follows, but of an alarm
+        assert 0.01 < gaussian.posterior < 0.5025  # the latter if the alarm never fails
         assert beside.advantage == pytest.approx(np.tanh(0.5))  # P4
         tested = dataset.risk("SELECT COUNT(*) FROM people").absolute(1.0, charge=1.5)
         assert tested.advantage == pytest.approx(np.tanh(0.75))  # ε_svt counts
@@ -261,8 +264,10 @@ def test_who_stands_in_no_declared_group_is_said() -> None:
     one_row_each = declare("data", 4, columns)
     several = one_row_each | {"unit": "pid", "max_rows_per_unit": 2, "row_key": "vid"}
     sql = "SELECT ward, COUNT(*) FROM data {} GROUP BY ward"
-    for schema, counted in ((one_row_each, "individuals"), (several, "rows")):
+    for schema in (one_row_each, several):
         with Dataset.open(rows, schema=schema) as data:
-            for where, number in (("", 2), ("WHERE vid < 3", 1), ("WHERE vid > 3", None)):
-                said = [note for note in data.risk(sql.format(where)).notes if "does not declare" in note]
-                assert [note.split(" stand")[0] for note in said] == ([f"{number} {counted}"] if number else [])
+            for where, people in (("", 2), ("WHERE vid < 3", 1), ("WHERE vid > 3", 0)):
+                risk = data.risk(sql.format(where))
+                assert risk.left_out.people == people
+                told = [each for each in risk.find("ratio:0.9").findings if isinstance(each, OutsideGroups)]
+                assert [each.people for each in told] == ([people] if people else [])

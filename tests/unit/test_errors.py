@@ -153,7 +153,7 @@ def test_the_controller_sees_typical_and_worst_groups_beforehand(stays: Dataset)
     assert (found.too_few, found.groups) == (1, 4)
     typical = known(found.typical)
     assert 5 * typical < known(found.worst) <= 4.5  # the bounds are 0 to 9, and every mean is in the middle
-    assert found.relative == pytest.approx(typical / 4.5)
+    assert found.relative == pytest.approx(typical / 9)  # of the width of the bounds
     ((none,),) = foresee_accuracy(plan, laplace, [1.0])
     assert (none.typical, none.worst, none.too_few) == (None, None, None)
 

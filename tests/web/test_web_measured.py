@@ -14,6 +14,7 @@ import pytest
 
 from dosimeter.dataset import Dataset
 from dosimeter.errors import Interrupted
+from dosimeter.findings import find_enough
 from dosimeter.ledger import Ledger
 from dosimeter.options import LookOptions
 from dosimeter.release import Fixed, read_way
@@ -21,7 +22,7 @@ from dosimeter.release.order import ReleaseOrder
 from dosimeter.release.prepare import prepare_release
 from dosimeter.risk.preference import parse_preference
 from dosimeter.web.account_exposure import Sums, sum_guarantees
-from dosimeter.web.decision.accuracy import find_enough, list_numbers, show_errors
+from dosimeter.web.decision.accuracy import list_numbers, show_errors
 from dosimeter.web.decision.measured import MANY, MeasuredQuery, compress_classes, measure_query
 from dosimeter.web.worker import JobMeter
 from tests.known import known
@@ -79,7 +80,7 @@ def test_few_groups_that_can_be_told_are_not_typical() -> None:
     }
     tempting = [epsilon for epsilon, errors in told.items() if len(errors) == 1 and errors[0] <= 15.0]
     assert tempting
-    enough = known(find_enough(measured, 15.0))
+    enough = known(find_enough(measured.answers, 15.0))
     assert enough == min(
         epsilon for epsilon, errors in told.items() if sorted(errors)[2:] and sorted(errors)[2] <= 15.0
     )

@@ -11,22 +11,26 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dosimeter.postprocess import foresee_accuracy, keep_worst, needs_values, rank_errors
+from dosimeter.postprocess import count_drawn, foresee_accuracy, keep_worst, needs_values, rank_errors
 from dosimeter.risk import (
+    FALSE_ALARMS,
     AbsoluteRisk,
     Candidate,
     compute_rank_rdr,
     compute_rdr,
+    largest_power,
     lee_clifton,
+    posterior_of_alarm,
     posterior_probability,
     summarise_rdrs,
 )
 
 if TYPE_CHECKING:
+    from dosimeter.arrays import FloatArray
     from dosimeter.assessment.risk import Risk
     from dosimeter.options import Indicator
     from dosimeter.postprocess import ColumnAccuracy
-    from dosimeter.risk import RDRs, Sensitivities
+    from dosimeter.risk import AnswerNumber, RDRs, Sensitivities
 
 
 _MOST_AT_ONCE = 2**19
@@ -83,7 +87,10 @@ def list_lines(risk: Risk, many: Sequence[RDRs]) -> tuple[Candidate, ...]:
         Candidate(
             epsilon=epsilon,
             noise_scale=None if plan.only_ranks else risk.noise_scale(epsilon),
-            error_95=tuple(each.worst for each in accuracy),
+            error_95=tuple(
+                None if drawn is not None else each.worst
+                for each, drawn in zip(accuracy, rows or (None,) * len(accuracy), strict=True)
+            ),
             rdr=spread,
             absolute=absolute,
             rank_errors=rows,
@@ -102,16 +109,25 @@ def foresee_each(
     ``clamp``: whether released numbers would be put back into their bounds. ``read``: read the exact numbers even if no
     error depends on them.
     """
-    held = risk.plan.additive and risk.profile.holds_totals
-    known = held or needs_values(risk.plan) or (read and bool(risk.plan.digest))
+    plan, left_out = risk.plan, risk.left_out.moves_numbers
+    held = (plan.additive and risk.profile.holds_totals) or bool(plan.ranks)
+    known = held or needs_values(plan) or ((read or left_out) and bool(plan.digest))
     foreseen = risk.foreseen
     listed = sorted({*risk.candidates, *epsilons})
     needed = listed[listed.index(min(epsilons)) :] if epsilons else []
     missing = [epsilon for epsilon in needed if (epsilon, clamp, known) not in foreseen]
     if missing:
-        numbers = [(each.keys, each.values) for each in risk.measured().blocks] if known else None
-        scales = [risk.noise_scale(epsilon) for epsilon in missing]
-        found = foresee_accuracy(risk.plan, risk.mechanism, scales, numbers, clamp=clamp)
+        numbers = risk.held_numbers() if known else None
+        found = foresee_accuracy(
+            plan,
+            risk.mechanism,
+            [risk.noise_scale(epsilon) for epsilon in missing],
+            numbers,
+            clamp=clamp,
+            ranked=find_drawn_errors(risk, missing) if known and plan.ranks else None,
+            plain=risk.plain if known and left_out else None,
+            unknown=left_out and risk.plain is None,
+        )
         foreseen.update({(epsilon, clamp, known): each for epsilon, each in zip(missing, found, strict=True)})
     return [
         keep_worst(
@@ -122,13 +138,76 @@ def foresee_each(
     ]
 
 
-def measure_absolutes(
-    risk: Risk, epsilons: Sequence[float], *, prior: float = 0.01, charge: float | None = None
-) -> list[AbsoluteRisk]:
-    """Return the absolute risks of the most exposed person (P1–P4), one AbsoluteRisk per ε.
+def find_drawn_errors(risk: Risk, epsilons: Sequence[float]) -> dict[tuple[int, int], FloatArray]:
+    """Return the 95 % errors of the numbers drawn by rank, as values, by block and measure: they depend on the data.
 
-    ``prior``: the probability at which somebody believes beforehand that a person is in the data. ``charge``: what the
-    answer is charged in all, in ε; None if that is ε itself.
+    Each has a row per ε and a column per group. The drawn value's rank is off by at most the stated number of rows
+    (E3); the error is the distance to the farthest value of which that is true. ∞ for a group without values.
+    """
+    blocks = zip(risk.measured().blocks, risk.plan.blocks, strict=True)
+    counts = [(len(block.keys), len(part.measures)) for block, part in blocks]
+    firsts = np.cumsum([0, *(groups * measures for groups, measures in counts)])
+    found: dict[tuple[int, int], FloatArray] = {}
+    cells = count_drawn(risk.plan)
+    for cell in risk.ranked.cells:
+        block = int(np.searchsorted(firsts, cell.cell, side="right")) - 1
+        group, measure = divmod(cell.cell - int(firsts[block]), counts[block][1])
+        errors = found.setdefault((block, measure), np.full((len(epsilons), counts[block][0]), np.inf))
+        for level, epsilon in enumerate(epsilons):
+            errors[level, group] = cell.find_error(risk.plan.rank_share(epsilon), cells)
+    return found
+
+
+def limit_belief(risk: Risk, number: AnswerNumber, epsilon: float) -> float:
+    """Return what a preference reads as guess(b) (P5) or posterior(p) (P3) at this ε."""
+    assert number.given is not None
+    limit = {"guess": _limit_guess, "posterior": _limit_posterior}[number.name]
+    return limit(risk, epsilon, number.given, epsilon_svt=0.0)
+
+
+def _limit_guess(risk: Risk, epsilon: float, baseline: float, *, epsilon_svt: float) -> float:
+    """Return how probably a fact about anybody is guessed at most, which would be guessed so beforehand (P5).
+
+    Of the person guessed at only the schema's promise is known, Δ: their rows might have been others.
+    """
+    return _find_power(risk, epsilon, baseline, risk.sensitivity, epsilon_svt)
+
+
+def _limit_posterior(risk: Risk, epsilon: float, prior: float, *, epsilon_svt: float) -> float:
+    """Return what this belief that the most exposed person is in can become (P3).
+
+    By any answer where ε is pure, and otherwise by an alarm.
+    """
+    if risk.pure:
+        return posterior_probability(prior, epsilon + epsilon_svt)
+    found = risk.sensitivities
+    share = None if found.shares is None else float(found.shares.max(initial=0.0))
+    distance = float(found.values[-1]) if share is None else share * risk.sensitivity  # R12
+    return posterior_of_alarm(prior, FALSE_ALARMS, _find_power(risk, epsilon, FALSE_ALARMS, distance, epsilon_svt))
+
+
+def _find_power(risk: Risk, epsilon: float, chance: float, distance: float, epsilon_svt: float) -> float:
+    return largest_power(
+        chance,
+        risk.mechanism,
+        distance=distance,
+        sensitivity=risk.sensitivity,
+        scale=risk.noise_scale(epsilon),
+        epsilon=epsilon,
+        grids=risk.grids,
+        epsilon_svt=epsilon_svt,
+        group_delta=risk.group_delta,
+    )
+
+
+def measure_absolutes(
+    risk: Risk, epsilons: Sequence[float], *, prior: float = 0.01, baseline: float = 0.1, charge: float | None = None
+) -> list[AbsoluteRisk]:
+    """Return the absolute risks of the most exposed person (P1–P5), one AbsoluteRisk per ε.
+
+    ``prior``: the probability at which somebody believes beforehand that a person is in the data. ``baseline``: the
+    probability with which somebody would guess a fact about a person beforehand. ``charge``: what the answer is charged
+    in all, in ε; None if that is ε itself.
     """
     ranked, pure, people = bool(risk.plan.ranks), risk.pure, risk.contributions.n
     sensitivity = risk.sensitivity
@@ -145,8 +224,11 @@ def measure_absolutes(
             identification=lee_clifton(people, epsilon, sensitivity, difference) if pure and not ranked else None,
             identification_exact=exact,
             prior=prior,
-            posterior=posterior_probability(prior, epsilon if charge is None else charge) if pure else None,
+            posterior=_limit_posterior(risk, epsilon, prior, epsilon_svt=svt[at]),
+            false_alarms=None if pure else FALSE_ALARMS,
             advantage=tests[at],
+            baseline=baseline,
+            guess=_limit_guess(risk, epsilon, baseline, epsilon_svt=svt[at]),
             people=people,
             charge=epsilon if charge is None else charge,
         )

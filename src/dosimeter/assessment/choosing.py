@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dosimeter.assessment.candidates import compute_rdrs, foresee_each, list_lines, split_epsilons
+from dosimeter.assessment.candidates import compute_rdrs, foresee_each, limit_belief, list_lines, split_epsilons
 from dosimeter.findings import (
     Choice,
+    Proposal,
+    find_accuracy,
     find_accuracy_notes,
+    find_at,
     find_empty_filters,
+    find_for_proposal,
     find_in_choice,
     find_notes,
+    find_start,
     find_untold,
 )
 from dosimeter.risk import AnswerAccuracy, ExactLimit, decides, exact_limit, find_conflict, find_largest
@@ -23,7 +28,7 @@ from dosimeter.risk import AnswerAccuracy, ExactLimit, decides, exact_limit, fin
 if TYPE_CHECKING:
     from dosimeter.arrays import FloatArray
     from dosimeter.assessment.risk import Risk
-    from dosimeter.findings import AccountRefuses, Finding
+    from dosimeter.findings import AccountRefuses, Finding, Start
     from dosimeter.risk import Candidate, Preference, RDRs, Sensitivities, Verdict
 
 
@@ -34,12 +39,14 @@ def choose(
     *,
     available: Callable[[Sequence[float]], Sequence[float]] | None = None,
     refuse: Callable[[Sequence[float]], AccountRefuses | None] | None = None,
+    hidden: bool = False,
 ) -> Choice:
     """Return the choice for a preference: the largest available candidate that meets it. Every Choice is made here.
 
     ``epsilons``: the candidates to test; by default the risk's own. ``available``: a function that returns which of
     them the account allows (O2); by default all. ``refuse``: a function of candidates that returns why the account
-    allows none of them. What is worth saying about the choice is found when it is asked for.
+    allows none of them. ``hidden``: the account finds ε from the data (algorithm 1). What is worth saying about the
+    choice is found when it is asked for.
     """
     epsilons = risk.candidates if epsilons is None else epsilons
     filters = risk.check_filters(preference) if preference.filters else {}
@@ -68,6 +75,36 @@ def choose(
             *(each for line in at for each in find_accuracy_notes(line)),
         )
 
+    @cache
+    def accuracies() -> Mapping[float, AnswerAccuracy]:
+        foresee_each(risk, epsilons, read=True)  # all in one pass
+        return {line.epsilon: find_accuracy(risk, line) for line in lines}
+
+    def begin(choice: Choice) -> Start:
+        return find_start(choice, accuracies(), left)
+
+    def judge(choice: Choice, epsilon: float) -> tuple[Finding, ...]:
+        preference, ordered = choice.preference, sorted(lines, key=lambda line: line.epsilon)
+        people = preference.without_errors() if preference.about_errors and epsilon not in choice.meeting else None
+        proposal = Proposal(
+            risk=risk,
+            choice=choice,
+            at=epsilon,
+            worst=epsilon,
+            remaining=tuple(left),
+            testing=False,
+            epsilon_svt=0.0,
+            hidden=hidden,
+            wanted=None,
+            looser=None,
+            refusal=refusal,
+            smallest=risk.smallest_group(),
+            meets_people=people is not None and epsilon in choose(risk, people, [epsilon]).meeting,
+            here=tuple(find_at(risk, ordered, epsilon, steps=False)),
+            accuracies=accuracies(),
+        )
+        return find_for_proposal(proposal, ())
+
     return Choice(
         preference=preference,
         epsilon=found.epsilon,
@@ -79,6 +116,8 @@ def choose(
         epsilon_cell=by_cell,
         conflict=find_conflict(preference, tested),
         _look=look,
+        _begin=begin,
+        _judge=judge,
     )
 
 
@@ -108,17 +147,20 @@ def _test(
 def _add_measured(risk: Risk, every: Sequence[RDRs], classes: Sensitivities, preference: Preference) -> Sequence[RDRs]:
     """Return the RDRs at each ε, each with what else the preference reads at this ε.
 
-    That can be everybody's own guarantees (P1) and membership advantages (P4), and the answer's error and relative
-    error. ``every``: the RDRs at each ε, of the people in ``classes``.
+    That can be everybody's own guarantees (P1) and membership advantages (P4), the answer's error and relative error,
+    and what somebody could believe (P3) or guess (P5). ``every``: the RDRs at each ε, of the people in ``classes``.
     """
     names = preference.measured
     if not names:
         return every
-    terms: list[dict[str, float | None]] = [{}] * len(every)
+    terms: list[dict[str, float | None]] = [
+        {each.text: limit_belief(risk, each, rdrs.epsilon) for each in preference.beliefs} for rdrs in every
+    ]
     if names & {"error", "relative_error"}:
         found = foresee_each(risk, [rdrs.epsilon for rdrs in every], read="relative_error" in names)
         accuracies = [AnswerAccuracy.of(each) for each in found]
-        terms = [{"error": each.largest, "relative_error": each.relative} for each in accuracies]
+        for own, each in zip(terms, accuracies, strict=True):
+            own |= {"error": each.largest, "relative_error": each.relative}
     return [
         replace(rdrs, columns=_list_columns(risk, rdrs.epsilon, classes, names), terms=own)
         for rdrs, own in zip(every, terms, strict=True)

@@ -36,10 +36,12 @@ from dosimeter.html import write_paragraphs
 from dosimeter.influence import (
     Contributions,
     DeclaredTables,
+    LeftOut,
     Measured,
     Profile,
     measure_exactly,
     measure_influence,
+    measure_plain,
 )
 from dosimeter.json_values import JsonObject
 from dosimeter.mechanisms import Mechanism
@@ -49,7 +51,7 @@ from dosimeter.planning import (
     note_values,
     scope_of,
 )
-from dosimeter.postprocess import ColumnAccuracy, measure_scales
+from dosimeter.postprocess import ColumnAccuracy, Keys, Numbers, PlainAnswer, measure_scales
 from dosimeter.risk import (
     AbsoluteRisk,
     Candidate,
@@ -87,10 +89,10 @@ class Risk:
 
     ``n``: the number of slots (N2). ``present``: how many individuals are in the table (N5); averages and other numbers
     over people are over these. ``candidates``: the ε's to look at. ``odd_cells``: by column name, how many odd cells
-    the column has, as far as that is known. ``foreseen``: the accuracies computed so far. A Risk holds numbers. Only
-    ``people``, ``by``, a preference with FILTER and an exact answer that the profile does not hold go back to the data,
-    through ``tables``: these need the dataset open and unchanged, in the thread that its engine belongs to. What is
-    derived is computed when it is first asked for.
+    the column has, as far as that is known. ``left_out``: what of the data is not measured as it is (E4). ``foreseen``:
+    the accuracies computed so far. A Risk holds numbers. Only ``people``, ``by``, a preference with FILTER and an exact
+    answer that the profile does not hold go back to the data, through ``tables``: these need the dataset open and
+    unchanged, in the thread that its engine belongs to. What is derived is computed when it is first asked for.
     """
 
     plan: QueryPlan
@@ -103,6 +105,7 @@ class Risk:
     notes: tuple[str, ...]
     profile: Profile
     tables: DeclaredTables
+    left_out: LeftOut
     odd_cells: Mapping[str, int] | None = None
     foreseen: dict[tuple[float, bool, bool], tuple[ColumnAccuracy, ...]] = field(default_factory=dict, init=False)
 
@@ -143,6 +146,11 @@ class Risk:
     def pure(self) -> bool:
         """Return whether an answer guarantees ε with δ = 0: neither its noise nor thresholded groups cost a δ."""
         return self.mechanism.pure and self.plan.threshold is None
+
+    @property
+    def group_delta(self) -> float:
+        """Return the δ of thresholded groups, and 0 for groups that are declared (H1)."""
+        return 0.0 if self.plan.threshold is None else self.plan.threshold.delta
 
     @cached_property
     def difference(self) -> tuple[float, bool]:
@@ -242,7 +250,7 @@ class Risk:
             cells=self.reach,
             epsilon_svt=epsilon_svt,
             shares=shares,
-            group_delta=0.0 if self.plan.threshold is None else self.plan.threshold.delta,
+            group_delta=self.group_delta,
         )
 
     def measured(self) -> Measured:
@@ -252,6 +260,36 @@ class Risk:
     @cached_property
     def _exact_numbers(self) -> Measured:
         return measure_exactly(self.plan, self.tables, self.profile)
+
+    def held_numbers(self) -> list[tuple[Keys, Numbers]]:
+        """Return the groups and exact numbers of each block, cut to what the declared individuals can reach (N4)."""
+        found: list[tuple[Keys, Numbers]] = []
+        people = self.plan.schema.individuals
+        for block, each in zip(self.plan.blocks, self.measured().blocks, strict=True):
+            values: Numbers = each.values
+            if self.left_out.undeclared_people:
+                values = [
+                    [
+                        measure.hold(number, people) * measure.grid
+                        for measure, number in zip(block.measures, row, strict=True)
+                    ]
+                    for row in values
+                ]
+            found.append((each.keys, values))
+        return found
+
+    @cached_property
+    def plain(self) -> PlainAnswer | None:
+        """Return the plain answer (E4), read from the data; None where it cannot be had. For what leaves nothing out,
+        None too.
+        """
+        if not self.left_out.moves_numbers or not self.plan.digest:
+            return None
+        found = measure_plain(self.plan, self.tables, self.left_out)
+        if found is None:
+            return None
+        wide, measured = found
+        return PlainAnswer(wide, [(each.keys, each.values) for each in measured.blocks])
 
     def contributions_by(self, attributes: Mapping[str, exp.Expression]) -> tuple[Profile, Contributions]:
         """Return the profile of everybody, also of those outside the WHERE, and everybody's contributions.
@@ -272,6 +310,7 @@ class Risk:
         candidates: str | Sequence[float] | None = None,
         available: Callable[[Sequence[float]], Sequence[float]] | None = None,
         refuse: Callable[[Sequence[float]], AccountRefuses | None] | None = None,
+        hidden: bool = False,
     ) -> Choice:
         """Find the largest candidate ε that meets a preference. Nothing is charged and nothing is released.
 
@@ -283,6 +322,7 @@ class Risk:
             candidates: the ε's to try, instead of those the risk was made with.
             available: a function that returns which of these ε's the account's reading allows (O2); by default all.
             refuse: a function of ε's that finds why the account allows none of them. The choice's ``words`` say it.
+            hidden: the account finds ε from the data and hides it (algorithm 1), so that no limit on risk holds.
 
         Returns:
             The choice: its ε (None where no candidate meets the preference), the exact limit, a line per candidate.
@@ -292,7 +332,7 @@ class Risk:
         """
         preference = prefer if isinstance(prefer, Preference) else parse_preference(prefer, threshold=threshold)
         epsilons = None if candidates is None else parse_candidates(candidates)
-        return choose(self, preference, epsilons, available=available, refuse=refuse)
+        return choose(self, preference, epsilons, available=available, refuse=refuse, hidden=hidden)
 
     def check_filters(self, preference: Preference) -> dict[str, exp.Expression]:
         """Return the conditions of the preference's FILTERs, by name, each checked against the schema.
@@ -405,18 +445,22 @@ class Risk:
 
         return list_groups(self, column, epsilon=epsilon, reveal=reveal)
 
-    def absolute(self, epsilon: float, *, prior: float = 0.01, charge: float | None = None) -> AbsoluteRisk:
-        """Return the absolute risks of the most exposed person at one ε, beside the RDR, which compares people (P1–P4).
+    def absolute(
+        self, epsilon: float, *, prior: float = 0.01, baseline: float = 0.1, charge: float | None = None
+    ) -> AbsoluteRisk:
+        """Return the absolute risks of the most exposed person at one ε, beside the RDR, which compares people (P1–P5).
 
-        They are the own guarantee, the membership advantage, the probability of being picked out, and what a belief can
-        become.
+        They are the own guarantee, the membership advantage, the probability of being picked out, what a belief can
+        become, and how often a fact about a person is guessed.
 
         Args:
             epsilon: the ε of the answer.
             prior: the probability at which somebody believes beforehand that a person is in the data.
+            baseline: the probability with which somebody who knows everything about everybody else would guess a fact
+                about a person beforehand: 1 divided by the number of its values, if all are equally likely.
             charge: what the answer is charged in all, in ε, if that is more than ε.
         """
-        return measure_absolutes(self, [epsilon], prior=prior, charge=charge)[0]
+        return measure_absolutes(self, [epsilon], prior=prior, baseline=baseline, charge=charge)[0]
 
     def own_guarantee(self, epsilon: float) -> float:
         """Return the ε that an answer at this ε really guarantees the most exposed person (P1)."""
@@ -501,6 +545,7 @@ class Risk:
             "sensitivity": self.sensitivity,
             "method": "closed-form",
             "odd_cells": None if self.odd_cells is None else dict(self.odd_cells),
+            **self.left_out.describe(),
             "sensitivities": {
                 "min": float(distinct[0]),
                 "max": float(distinct[-1]),

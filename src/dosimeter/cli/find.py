@@ -68,7 +68,12 @@ def find(
 
             charges = charge_plan(account, assessed.plan, assessed.mechanism)
             refuse = partial(find_refusal, charges)
-            return assessed, assessed.find(preference, available=charges.remaining, refuse=refuse), account
+            hidden = account.algorithm == "find"
+            return (
+                assessed,
+                assessed.find(preference, available=charges.remaining, refuse=refuse, hidden=hidden),
+                account,
+            )
 
         assessed, choice, account = run_with_progress(dataset.engine, "Measuring everybody's influence", work)
         if plot is not None:
@@ -76,7 +81,8 @@ def find(
             save_picture(assessed, choice.candidates, plot, selected=selected, words=choice.words)
         if json:
             document = assessed.head() | {
-                "candidates": [line.describe(judged=True) for line in choice.candidates],
+                "candidates": choice.describe_candidates(judged=True),
+                **choice.describe_verdict(),
                 "preference": choice.preference.text,
                 "preset": choice.preference.preset,
                 "epsilon": choice.epsilon,

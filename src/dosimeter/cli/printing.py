@@ -16,7 +16,7 @@ from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from dosimeter.findings import find_accuracy_notes, word_all
+from dosimeter.findings import find_accuracy_notes, word_all, word_start
 from dosimeter.show import (
     format_epsilon,
     format_measured,
@@ -105,6 +105,7 @@ def print_choice(found: Risk, choice: Choice, *, show_all: bool = False) -> None
     console.print()
     first, *further = choice.words
     console.print(say(first))
+    console.print(say(word_start(choice.start)))
     if choice.epsilon is not None and choice.decides:
         rho = format_number(found.mechanism.rho(choice.epsilon), 4)
         cost = f"under the policies paper and budget:E, ρ = {rho} under budget:E@D"

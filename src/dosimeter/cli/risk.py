@@ -55,6 +55,7 @@ def risk(
 ) -> int:
     """Measure everybody's per-instance sensitivity and RDR at each ε. For the controller's eyes only."""
     from dosimeter.query import Query
+    from dosimeter.risk import USUAL_PRESET
 
     if epsilon and look.candidates:
         raise OptionError("Give --epsilon or --candidates, not both.")
@@ -93,7 +94,8 @@ def risk(
         if plot is not None:
             save_picture(found, lines, plot)
         if json:
-            document = found.head() | {"candidates": [line.describe(judged=False) for line in lines]}
+            usual = found.find(USUAL_PRESET)
+            document = found.head() | {"candidates": usual.describe_candidates(judged=False)} | usual.describe_verdict()
             if top is not None:
                 document["most_exposed"] = [person.describe() for person in people]
             if by is not None:

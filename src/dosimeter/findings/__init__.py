@@ -6,12 +6,13 @@ filters of one list, and the verdict is a function of it.
 """
 
 from dosimeter.findings.choice import Choice
-from dosimeter.findings.deciding import Proposal, find_for_proposal
+from dosimeter.findings.deciding import Proposal, find_enough, find_for_proposal
 from dosimeter.findings.filters import CAUTIONS, GIVEN, NEXT, STATES, pick
 from dosimeter.findings.finding import Finding, Weight
 from dosimeter.findings.looking import (
     count_exposed,
     find_absolute,
+    find_accuracy,
     find_accuracy_notes,
     find_aimed,
     find_at,
@@ -35,4 +36,5 @@ from dosimeter.findings.on_answer import MetButNotGranted
 from dosimeter.findings.on_method import Remark
 from dosimeter.findings.on_people import FEW, FailsPreference, LooserThanOwn
 from dosimeter.findings.sentences import word, word_all
-from dosimeter.findings.verdict import Summary, Verdict, summarize
+from dosimeter.findings.starting import Start, find_start, word_start
+from dosimeter.findings.verdict import Summary, Verdict, judge, summarize

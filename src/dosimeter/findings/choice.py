@@ -7,8 +7,11 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from dosimeter.findings.finding import Finding
-from dosimeter.findings.sentences import word_all
+from dosimeter.findings.sentences import word, word_all
+from dosimeter.findings.starting import Start
+from dosimeter.findings.verdict import Verdict, judge
 from dosimeter.html import Private, write_paragraphs, write_table
+from dosimeter.json_values import JsonObject
 from dosimeter.risk import NO_ERROR, Candidate, ConditionRange, Preference
 
 
@@ -34,11 +37,43 @@ class Choice(Private):
     epsilon_cell: float | None = None
     conflict: tuple[ConditionRange, ...] = ()
     _look: Callable[[Choice], tuple[Finding, ...]] = field(default=lambda _: (), compare=False)
+    _begin: Callable[[Choice], Start] = field(default=lambda _: Start(None, "unmet"), compare=False)
+    _judge: Callable[[Choice, float], tuple[Finding, ...]] = field(default=lambda _, __: (), compare=False)
 
     @cached_property
     def findings(self) -> tuple[Finding, ...]:
         """Return everything that is worth saying about this choice, in the order in which it is told."""
         return self._look(self)
+
+    @cached_property
+    def start(self) -> Start:
+        """Return the ε to start from, and why; its ε is None if no candidate may be taken."""
+        return self._begin(self)
+
+    def judge(self, epsilon: float | None) -> tuple[Verdict, tuple[Finding, ...]]:
+        """Return the verdict on taking a candidate, and the findings that it follows from.
+
+        ``epsilon``: None where no candidate may be taken: then the verdict is against.
+        """
+        if epsilon is None:
+            return Verdict.AGAINST, self.findings
+        found = self._judge(self, epsilon)
+        return judge(found), found
+
+    def describe_verdict(self, given: float | None = None) -> JsonObject:
+        """Return the start, and the verdict and the findings there, as JSON has them.
+
+        ``given``: one of the candidates to start from, where the ε was given.
+        """
+        start = self.start if given is None else Start(given, "given")
+        verdict, found = self.judge(start.epsilon)
+        listed = [{**each.describe(), "text": word(each)} for each in found]
+        return {"start": start.describe(), "verdict": verdict.value, "findings": listed}
+
+    def describe_candidates(self, *, judged: bool) -> list[JsonObject]:
+        """Return every candidate as JSON has it, with its verdict. ``judged``: also whether it meets the preference."""
+        lines = ((line, self.judge(line.epsilon)[0]) for line in self.candidates)
+        return [line.describe(judged=judged) | {"verdict": verdict.value} for line, verdict in lines]
 
     @property
     def words(self) -> tuple[str, ...]:

@@ -7,13 +7,14 @@ or a document says of an approval is a filter of this list.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING
 
 from dosimeter.findings import on_answer as answer
 from dosimeter.findings import on_people as people
 from dosimeter.findings.finding import Subject
 from dosimeter.findings.looking import Assessed, find_absolute, find_aimed, find_few, find_given
+from dosimeter.findings.on_left_out import NumbersFarOff, NumbersOff
 
 if TYPE_CHECKING:
     from dosimeter.findings.choice import Choice
@@ -33,16 +34,14 @@ class Proposal:
     """An ε that is to be approved, and all that bears on it.
 
     ``choice``: the preference evaluated at every candidate; its ε is the largest that meets it and that the account
-    grants. ``remaining``: the candidates that the account grants. ``at``: this ε or, with the noisy test
-    (``testing``), the one that it would find without noise. ``worst``: with the test, the largest ε that it can
-    find; otherwise this ε. ``epsilon_svt``: what the test costs. ``wanted``: the error that the analyst would like;
-    ``enough``: the smallest ε that gives it. ``looser``: the preference is looser than the controller's own
-    threshold; None if it is not. ``refusal``: why the account grants none of the candidates that meet the
-    preference; None if it grants one. ``smallest``: how many people the smallest group holds. ``rows``: how many
-    groups the answer has. ``share``: the relative error of a typical number at ``at``. ``meets_people``: whether
-    ``at`` meets the preference's conditions on people alone. ``here``: what is worth saying of ``at`` whatever the
-    preference.
-    ``accuracies``: how accurate the answer is, by ε.
+    grants. ``remaining``: the candidates that the account grants. ``at``: this ε or, with the noisy test (``testing``),
+    the one that it would find without noise. ``hidden``: ε is found from the data and hidden (algorithm 1). ``worst``:
+    with the test, the largest ε that it can find; otherwise this ε. ``epsilon_svt``: what the test costs. ``wanted``:
+    the error that the analyst would like; ``enough``: the smallest ε that gives it. ``looser``: the preference is
+    looser than the controller's own threshold; None if it is not. ``refusal``: why the account grants none of the
+    candidates that meet the preference; None if it grants one. ``smallest``: how many people the smallest group holds.
+    ``meets_people``: whether ``at`` meets the preference's conditions on people alone. ``here``: what is worth saying
+    of ``at`` whatever the preference. ``accuracies``: how accurate the answer is, by ε.
     """
 
     risk: Assessed
@@ -52,16 +51,19 @@ class Proposal:
     remaining: tuple[float, ...]
     testing: bool
     epsilon_svt: float
+    hidden: bool
     wanted: float | None
-    enough: float | None
     looser: people.LooserThanOwn | None
     refusal: AccountRefuses | None
     smallest: int | None
-    rows: int
-    share: float | None
     meets_people: bool
     here: tuple[Finding, ...]
     accuracies: Mapping[float, AnswerAccuracy]
+
+    @property
+    def enough(self) -> float | None:
+        """Return the smallest ε that gives the wanted error; None if there is none, or none is wanted."""
+        return find_enough(self.accuracies, self.wanted)
 
     def line(self, epsilon: float) -> Candidate:
         return next(line for line in self.choice.candidates if line.epsilon == epsilon)
@@ -82,17 +84,18 @@ def find_for_proposal(asked: Proposal, costs: Iterable[Finding]) -> tuple[Findin
 def _find_fit(asked: Proposal) -> Iterator[Finding]:
     """Yield whether the ε meets the preference, and whether that says anything about risk."""
     preference = asked.choice.preference
-    limits = preference.about_rdr or bool(preference.measured & {"own_epsilon", "advantage"})
     if asked.testing:
         yield people.TestAtWorst(asked.worst, asked.worst + asked.epsilon_svt, asked.choice.epsilon)
     elif asked.choice.undecided:
         yield people.MetByAll()
     elif asked.at in asked.choice.meeting:
-        yield people.MeetsPreference(asked.at) if limits else people.NoLimitOnRisk()
+        yield people.MeetsPreference(asked.at) if preference.limits_risk else people.NoLimitOnRisk()
     elif _lacks_accuracy(asked):
         yield people.FailsByAccuracy(asked.at, asked.choice.epsilon, asked.risk.plan.only_ranks)
     else:
         yield people.FailsPreference(asked.at, asked.choice.epsilon)
+    if asked.hidden:
+        yield people.FoundFromData()
     if asked.looser is not None:
         yield asked.looser
 
@@ -108,16 +111,19 @@ def _find_worth(asked: Proposal) -> Iterator[Finding]:
     """Yield how exact the answer is at this ε, what it is worth, and what an attacker could learn."""
     accuracy = asked.accuracies[asked.at]
     ranks = find_any_value(asked, asked.at)
-    gives = asked.wanted is not None and _gives(accuracy, asked.wanted)
+    gives = asked.wanted is not None and accuracy.is_within(asked.wanted)
     if asked.wanted is not None and not gives:
-        granted, meets = asked.enough in asked.remaining, asked.enough in asked.choice.meeting
-        yield answer.NotAsExactAsAsked(asked.wanted, asked.enough, granted, meets, asked.choice.epsilon)
+        enough = asked.enough
+        granted, meets = enough in asked.remaining, enough in asked.choice.meeting
+        yield answer.NotAsExactAsAsked(asked.wanted, enough, granted, meets, asked.choice.epsilon)
     if ranks is not None:
         yield ranks
     alone = not asked.risk.plan.groups and not asked.risk.plan.further
     for found in asked.here:
         if isinstance(found, answer.Errors):
-            yield answer.Errors(found.epsilon, found.columns, accuracy, asked.share, alone, MOST_ERRORS)
+            yield answer.Errors(found.epsilon, found.columns, accuracy, accuracy.share, alone, MOST_ERRORS)
+        elif isinstance(found, NumbersFarOff) and gives:
+            yield NumbersOff(*(getattr(found, each.name) for each in fields(found)))
         elif not (isinstance(found, answer.WorthLittle) and gives) and not (asked.testing and found.about is _PEOPLE):
             yield found
     if asked.testing:
@@ -128,20 +134,23 @@ def _find_worth(asked: Proposal) -> Iterator[Finding]:
         yield answer.AsExactAsAsked(asked.wanted)
         if accuracy.is_mostly_noise:
             yield answer.Rough()
-    elif asked.wanted is None and not _is_exact(asked, accuracy):
+    elif asked.wanted is None and not _is_exact(accuracy):
         yield answer.Rough()
 
 
-def _is_exact(asked: Proposal, accuracy: AnswerAccuracy) -> bool:
-    return not accuracy.drowned and not accuracy.too_few and asked.share is not None and asked.share <= EXACT
+def _is_exact(accuracy: AnswerAccuracy) -> bool:
+    lost = accuracy.drowned or accuracy.lost or accuracy.too_few
+    return not lost and accuracy.share is not None and accuracy.share <= EXACT
 
 
-def _gives(accuracy: AnswerAccuracy, wanted: float) -> bool:
-    """Return whether the typical error of every column is known, is not in rows, and is at most ``wanted``."""
-    errors = [accuracy.usual(at) for at, (_, in_rows) in enumerate(accuracy.errors) if not in_rows]
-    return len(errors) == len(accuracy.errors) and all(
-        error is not None and error <= wanted * (1.0 + 1e-12) for error in errors
-    )
+def find_enough(accuracies: Mapping[float, AnswerAccuracy], wanted: float | None) -> float | None:
+    """Return the smallest ε at which the typical error of every column, bias included, is at most ``wanted``.
+
+    None if there is no such ε, or if no error is wanted.
+    """
+    if wanted is None:
+        return None
+    return min((epsilon for epsilon, each in accuracies.items() if each.is_within(wanted)), default=None)
 
 
 def find_any_value(asked: Proposal, epsilon: float) -> answer.AnyValue | None:
@@ -149,11 +158,11 @@ def find_any_value(asked: Proposal, epsilon: float) -> answer.AnyValue | None:
 
     Nothing is said where an individual may have several rows.
     """
-    plan, touched = asked.risk.plan, asked.risk.matched
+    plan, touched, groups = asked.risk.plan, asked.risk.matched, max(1, asked.risk.groups)
     rows = max((error for error, in_rows in asked.line(epsilon).errors if in_rows and error is not None), default=0.0)
-    if not touched or plan.schema.max_rows_per_unit != 1 or 2.0 * rows * asked.rows < touched:
+    if not touched or plan.schema.max_rows_per_unit != 1 or 2.0 * rows * groups < touched:
         return None
-    return answer.AnyValue(rows, touched, asked.rows)
+    return answer.AnyValue(rows, touched, groups)
 
 
 def _find_more(asked: Proposal) -> Finding:

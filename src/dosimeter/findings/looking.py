@@ -15,7 +15,8 @@ from dosimeter.findings import on_answer as answer
 from dosimeter.findings import on_method as method
 from dosimeter.findings import on_people as people
 from dosimeter.findings.coarser import find_coarser
-from dosimeter.measures import Count, CountRows, Rank
+from dosimeter.findings.on_left_out import find_left_out
+from dosimeter.measures import Count, CountRows
 from dosimeter.risk import (
     FUNCTIONS,
     AnswerAccuracy,
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from dosimeter.findings.choice import Choice
     from dosimeter.findings.finding import Finding
     from dosimeter.findings.on_account import AccountRefuses
-    from dosimeter.influence import Measured
+    from dosimeter.influence import LeftOut, Measured
     from dosimeter.mechanisms import Mechanism
     from dosimeter.options import Indicator
     from dosimeter.planning import QueryPlan
@@ -66,6 +67,8 @@ class Assessed(Protocol):
     def sensitivity(self) -> float: ...
     @property
     def groups(self) -> int: ...
+    @property
+    def left_out(self) -> LeftOut: ...
     @property
     def matched(self) -> int: ...
     def absolute(self, epsilon: float, *, charge: float | None = None) -> AbsoluteRisk: ...
@@ -150,10 +153,7 @@ def find_notes(
     for aggregate in preference.aggregates:
         if aggregate.fraction and _falls_on_zero(aggregate, classes):
             yield method.QuantileOnZero(preference.write_aggregate(aggregate))
-    if preference.about_errors and all(issubclass(each, Rank) for each in measures):
-        yield method.NoErrorInRows()
-    else:
-        yield from _find_limit(found, limit or ExactLimit(), rising=preference.about_errors)
+    yield from _find_limit(found, limit or ExactLimit(), rising=preference.about_errors)
     if indicator == "cell":
         if classes.k > len(measures):
             yield method.ReachesSeveral(classes.k, classes.k / len(measures))
@@ -242,6 +242,7 @@ def find_accuracy_notes(line: Candidate) -> Iterator[Finding]:
             too_few=each.too_few or 0,
             beyond=each.beyond or 0,
             drowned=each.drowned,
+            bounded=each.bounded,
         )
 
 
@@ -365,7 +366,7 @@ def find_undecided(risk: Assessed, lines: Sequence[Candidate]) -> Finding:
         largest.epsilon,
         absolute.advantage,
         absolute.prior,
-        absolute.posterior,
+        absolute.posterior if absolute.false_alarms is None else None,
         exposed=count_exposed(risk.sensitivities),
         touched=risk.matched,
     )
@@ -387,6 +388,7 @@ def find_at(risk: Assessed, ordered: Sequence[Candidate], epsilon: float, *, ste
     accuracy, absolute = find_accuracy(risk, here), _find_absolute(risk, here)
     columns = risk.plan.aggregate_names
     yield answer.Errors(epsilon, columns, accuracy)
+    yield from find_left_out(risk.left_out, accuracy.columns, risk.plan.table_schema.max_rows_per_unit)
     yield from find_absolute(absolute)
     if steps:
         for at in (place + 1, place - 1):
@@ -412,8 +414,8 @@ def find_absolute(absolute: AbsoluteRisk) -> Iterator[Finding]:
     """Yield each absolute risk of the most exposed person, and last when these limits hold."""
     yield people.OwnGuarantee(absolute.own_epsilon)
     yield people.RightGuesses(absolute.advantage)
-    if absolute.posterior is not None:
-        yield people.Suspicion(absolute.prior, absolute.posterior, absolute.charge)
+    yield people.Suspicion(absolute.prior, absolute.posterior, absolute.charge, absolute.false_alarms)
+    yield people.GuessedFact(absolute.baseline, absolute.guess)
     if absolute.identification is not None:
         yield people.PickedOut(absolute.identification, absolute.people, absolute.identification_exact)
     yield people.LimitsHold()

@@ -76,10 +76,6 @@ class QuantileOnZero(Note):
     aggregate: str
 
 
-class NoErrorInRows(Note):
-    """The preference is about errors, and all errors are in rows."""
-
-
 class EveryEpsilonMeets(Note):
     """Every ε meets the preference, not only every candidate."""
 
@@ -129,6 +125,7 @@ class ErrorByGroup(Note):
     too_few: int
     beyond: int
     drowned: int
+    bounded: bool = False
 
 
 class TooFewToTell(Note):

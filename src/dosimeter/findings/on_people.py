@@ -1,4 +1,4 @@
-"""Findings on people: how many are concerned, and what an attacker could learn of them (P1–P4, N5)."""
+"""Findings on people: how many are concerned, and what an attacker could learn of them (P1–P5, N5)."""
 
 from __future__ import annotations
 
@@ -66,6 +66,10 @@ class MeetsPreference(OnPeople):
     epsilon: float
 
 
+class FoundFromData(WarningOfPeople):
+    """ε is found from the data and hidden (algorithm 1): no limit on risk holds (G2)."""
+
+
 class MetByAll(WarningOfPeople):
     """Every ε meets the preference, so that it decides nothing about the risk (F4)."""
 
@@ -77,8 +81,8 @@ class NoLimitOnRisk(WarningOfPeople):
 class LooserThanOwn(WarningOfPeople):
     """The preference is looser than the controller's own standard.
 
-    ``share``: the standard's limit on least ÷ most exposed; None if it is the preset ``name``. ``allowed``: the largest ε
-    that it admits; None if it admits none.
+    ``share``: the standard's limit on least ÷ most exposed; None if it is the preset ``name``. ``allowed``: the largest
+    ε that it admits; None if it admits none.
     """
 
     share: float | None
@@ -154,11 +158,23 @@ class RightGuesses(OnPeople):
 
 
 class Suspicion(OnPeople):
-    """What a suspicion can become at most (P3). ``charge``: the ε from which that follows."""
+    """What a suspicion can become at most (P3). ``charge``: the ε from which that follows.
+
+    ``false_alarms``: how probable the alarm has to be, at least, without the person that it is about; None if the limit
+    holds after every answer, whoever it is about.
+    """
 
     prior: float
     posterior: float
     charge: float
+    false_alarms: float | None
+
+
+class GuessedFact(OnPeople):
+    """How often a fact about a person is guessed at most, with the answer (P5). ``baseline``: how often without."""
+
+    baseline: float
+    guess: float
 
 
 class PickedOut(OnPeople):

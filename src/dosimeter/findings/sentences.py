@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from dosimeter.findings import on_account as account
 from dosimeter.findings import on_answer as answer
+from dosimeter.findings import on_left_out as left
 from dosimeter.findings import on_method as method
 from dosimeter.findings import on_people as people
 from dosimeter.findings.finding import Finding
@@ -184,10 +185,25 @@ def count_guesses(advantage: float) -> str:
 
 
 def _word_suspicion(found: people.Suspicion) -> str:
+    if found.false_alarms is not None:
+        return (
+            f"An attacker who knows everybody else and starts with a {100 * found.prior:g} % suspicion about the most "
+            f"exposed person ends with at most {_round_up(100 * found.posterior, most=100)} % after an alarm, if "
+            f"at least {100 * found.false_alarms:g} of 100 answers without this person would raise it too. A rarer "
+            "alarm has no such limit."
+        )
     return (
         f"Whoever it is about, an attacker who knows everybody else and starts with a {100 * found.prior:g} % "
         f"suspicion ends with at most {_round_up(100 * found.posterior, most=100)} %: that follows from ε = "
         f"{format_number(found.charge, 6)} alone."
+    )
+
+
+def _word_guessed_fact(found: people.GuessedFact) -> str:
+    before = f"{10 * found.baseline:g} {'time' if 10 * found.baseline == 1 else 'times'}"
+    return (
+        f"Somebody who knows everything about everybody else and would guess a fact about a person rightly {before} in "
+        f"10 guesses it at most {_round_up(10 * found.guess, most=10)} times in 10."
     )
 
 
@@ -247,6 +263,8 @@ def word_errors(columns: Sequence[str], accuracy: AnswerAccuracy, *, most: int |
     told = f"{', '.join(errors)} (95 %)"
     if accuracy.numbers:
         told += f"; {_word_drowned(accuracy.drowned, accuracy.numbers)}"
+    if accuracy.lost:
+        told += f"; {_word_lost(accuracy.lost, accuracy.bounded)}"
     if accuracy.too_few:
         count = "1 number has" if accuracy.too_few == 1 else f"{accuracy.too_few:,} numbers have"
         told += f"; {count} too few people behind {'it' if accuracy.too_few == 1 else 'them'} to tell"
@@ -259,11 +277,10 @@ def word_errors(columns: Sequence[str], accuracy: AnswerAccuracy, *, most: int |
 
 def _word_gain(found: answer.Errors) -> str:
     told = word_errors(found.columns, found.accuracy, most=found.most)
-    percent = "" if found.share is None else f"{format_number(100.0 * found.share, 2)} %"
-    if percent and all(in_rows for _, in_rows in found.accuracy.errors):
-        told += f"; that is {percent} of the rows behind a number"
-    elif percent and found.accuracy.numbers:
-        told += f"; the error is {percent} of it" if found.alone else f"; a typical one is off by up to {percent}"
+    if found.share is not None and found.accuracy.numbers + found.accuracy.bounded:
+        of = " of the range" if not found.accuracy.numbers else "" if not found.alone else " of it"
+        percent = f"{format_number(100.0 * found.share, 2)} %{of}"
+        told += f"; the error is {percent}" if found.alone else f"; a typical one is off by up to {percent}"
     return f"At ε = {format_epsilon(found.epsilon)} the analyst would get {told}."
 
 
@@ -292,6 +309,13 @@ def _word_drowned(drowned: int, numbers: int, verb: str = "is") -> str:
     if not drowned:
         return f"all {numbers:,} numbers {plural} larger than their error"
     return f"{drowned:,} of {numbers:,} numbers {plural} no larger than their error"
+
+
+def _word_lost(lost: int, numbers: int) -> str:
+    """Say how many numbers with bounds are off by so much of their range that they say little (E6)."""
+    if numbers == 1:
+        return "that is more than a quarter of the range in which it lies by its bounds"
+    return f"{lost:,} of {numbers:,} numbers may be off by more than a quarter of the range given by their bounds"
 
 
 def _word_coarser(found: answer.CoarserQuery) -> str:
@@ -345,7 +369,8 @@ def _word_not_as_asked(found: answer.NotAsExactAsAsked) -> str:
 def _word_by_group(found: method.ErrorByGroup) -> str:
     parts = []
     if found.typical is not None and found.worst is not None:
-        relative = "" if found.relative is None else f" ({format_number(100.0 * found.relative, 2)} % of the number)"
+        of = "of the range" if found.bounded else "of the number"
+        relative = "" if found.relative is None else f" ({format_number(100.0 * found.relative, 2)} % {of})"
         parts.append(
             f"in a typical group ± {format_number(found.typical)}{relative}, "
             f"in the worst ± {format_number(found.worst)}{' or more' if found.too_few else ''}"
@@ -357,7 +382,8 @@ def _word_by_group(found: method.ErrorByGroup) -> str:
     if found.beyond:
         where = f"in {found.beyond:,} of {found.groups:,} groups " if found.groups > 1 else ""
         empty = ", groups of nobody included" if found.beyond > found.drowned and found.groups > 1 else ""
-        parts.append(f"{where}the error exceeds the number itself{empty}")
+        than = "a quarter of the range" if found.bounded else f"the number itself{empty}"
+        parts.append(f"{where}the error exceeds {than}")
     return f"At ε = {format_epsilon(found.epsilon)}, {found.column}: {'; '.join(parts)}."
 
 
@@ -408,6 +434,16 @@ SENTENCES: Mapping[type[Finding], str | Callable[[Any], str]] = {
     answer.MetButNotGranted: _word_not_granted,
     answer.Conflict: _word_conflict,
     answer.Errors: _word_gain,
+    left.RowsCut: left.word_rows_cut,
+    left.ValuesClamped: left.word_clamped,
+    left.OutsideGroups: left.word_outside,
+    left.ManyOutsideGroups: left.word_outside,
+    left.BiasUnknown: (
+        "Something is cut or clamped, and how far that moves the numbers could not be computed: errors are those of "
+        "the noise alone."
+    ),
+    left.NumbersOff: left.word_off,
+    left.NumbersFarOff: left.word_off,
     answer.StepTo: _word_step,
     answer.WorthLittle: lambda found: (
         f"Warning: at ε = {format_epsilon(found.epsilon)} the answer would be worth little."
@@ -431,6 +467,9 @@ SENTENCES: Mapping[type[Finding], str | Callable[[Any], str]] = {
     people.FailsPreference: _word_fails,
     people.FailsByAccuracy: _word_fails,
     people.MeetsPreference: lambda found: f"ε = {format_epsilon(found.epsilon)} meets the preference.",
+    people.FoundFromData: (
+        "ε is found from the data, and its size tells something by itself: no limit on what an attacker learns holds."
+    ),
     people.MetByAll: "Every ε meets the preference, so it decides nothing about risk: look at the guesses.",
     people.NoLimitOnRisk: "The preference does not limit the risk: look at the guesses.",
     people.LooserThanOwn: _word_looser,
@@ -449,6 +488,7 @@ SENTENCES: Mapping[type[Finding], str | Callable[[Any], str]] = {
         f"O{_word_guesses(found.advantage, 'the most exposed person').removeprefix('o')}."
     ),
     people.Suspicion: _word_suspicion,
+    people.GuessedFact: _word_guessed_fact,
     people.PickedOut: _word_picked_out,
     people.LimitsHold: (
         "These limits hold for an ε that was fixed beforehand or found with noise. Where ε is found from the data, the "
@@ -497,10 +537,6 @@ SENTENCES: Mapping[type[Finding], str | Callable[[Any], str]] = {
     ),
     method.QuantileOnZero: lambda found: (
         f"{found.aggregate} falls on people who do not move the answer at all. By itself it constrains nothing."
-    ),
-    method.NoErrorInRows: (
-        "An error in rows is neither an error in the number's own units nor a relative error: here no ε meets a "
-        "condition on these, nor a preset, which holds one. Use advantage:0.25 or own:0.5."
     ),
     method.EveryEpsilonMeets: "Every ε meets this preference.",
     method.LimitBelow: lambda found: (

@@ -8,6 +8,7 @@ from enum import Enum
 
 from dosimeter.findings import on_account as account
 from dosimeter.findings import on_answer as answer
+from dosimeter.findings import on_left_out as left
 from dosimeter.findings import on_people as people
 from dosimeter.findings.finding import Finding, Subject, Weight
 from dosimeter.findings.sentences import word
@@ -60,12 +61,22 @@ _LINES: Mapping[str, tuple[Subject, tuple[type[Finding], ...]]] = {
             people.MeetsPreference,
             people.FailsByAccuracy,
             people.FailsPreference,
+            people.FoundFromData,
             people.RightGuesses,
         ),
     ),
     "Answer": (
         Subject.ANSWER,
-        (answer.AsExactAsAsked, answer.NotAsExactAsAsked, answer.WorthLittle, answer.AnyValue, answer.Errors),
+        (
+            answer.AsExactAsAsked,
+            answer.NotAsExactAsAsked,
+            answer.WorthLittle,
+            answer.AnyValue,
+            left.NumbersOff,
+            left.BiasUnknown,
+            answer.Errors,
+            left.ManyOutsideGroups,
+        ),
     ),
     "Cost": (Subject.COST, (account.Spends, account.AnswersLeft)),
 }
@@ -74,6 +85,7 @@ _LINES: Mapping[str, tuple[Subject, tuple[type[Finding], ...]]] = {
 _WHAT_TO_DO: Mapping[type[Finding], str] = {
     people.SinglesOut: "Deny it, or ask for changes.",
     people.NobodyTouched: "Deny it, or ask for changes.",
+    left.NumbersFarOff: "Ask for changes, or let more rows and values count.",
     people.FailsPreference: "Choose another, or ask for changes.",
     people.FailsByAccuracy: "Choose another, or ask for changes.",
     people.FewTouched: "Ask for changes, unless the purpose is worth exposing them.",

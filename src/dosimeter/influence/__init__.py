@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from dosimeter.influence.bounded_rows import count_alike, count_rows_each, find_facts
 from dosimeter.influence.contributions import Contributions
+from dosimeter.influence.left_out import LeftOut, find_left_out, measure_plain
 from dosimeter.influence.measured_rows import DeclaredTables, Rows, require_unique
 from dosimeter.influence.measuring import measure_exactly, measure_influence
 from dosimeter.influence.observed_keys import order_key

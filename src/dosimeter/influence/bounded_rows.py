@@ -21,12 +21,21 @@ UNIT = "unit"
 
 @dataclass(frozen=True, slots=True)
 class UnitFacts:
-    """Counts of a table with a unit column: individuals, the most rows of one, rows with a NULL unit, all rows."""
+    """Counts of a table with a unit column: individuals, the most rows of one, rows with a NULL unit, all rows.
+
+    ``beyond``: how many rows individuals have beyond ``max_rows_per_unit``, which are cut.
+    """
 
     individuals: int
     most_rows: int
     missing: int
     rows: int
+    beyond: int = 0
+
+    @property
+    def uncounted(self) -> int:
+        """Return how many rows do not count: those that are cut, and those that are nobody's."""
+        return self.beyond + self.missing
 
 
 def bound_relation(engine: Engine, schema: Schema, relation: exp.Expression, facts: UnitFacts) -> exp.Expression:
@@ -38,13 +47,11 @@ def bound_relation(engine: Engine, schema: Schema, relation: exp.Expression, fac
 
 def find_facts(engine: Engine, schema: Schema, relation: exp.Expression) -> UnitFacts:
     row = engine.fetch(facts_query(schema, relation)).to_pylist()[0]
-    return UnitFacts(
-        int(row["individuals"] or 0), int(row["most"] or 0), int(row["missing"] or 0), int(row["rows"] or 0)
-    )
+    return UnitFacts(*(int(row[name] or 0) for name in ("individuals", "most", "missing", "rows", "beyond")))
 
 
 def facts_query(schema: Schema, relation: exp.Expression) -> exp.Select:
-    """Return the query for the counts of UnitFacts, in one row: ``individuals``, ``most``, ``missing``, ``rows``."""
+    """Return the query for the counts of UnitFacts, in one row."""
     absent = is_null(exp.column(UNIT))
     rows = exp.Case(ifs=[exp.If(this=exp.Not(this=absent.copy()), true=exp.column("n"))])
     missing = exp.Case(ifs=[exp.If(this=absent, true=exp.column("n"))], default=exp.Literal.number(0))
@@ -54,7 +61,16 @@ def facts_query(schema: Schema, relation: exp.Expression) -> exp.Select:
         exp.alias_(exp.Max(this=rows), "most"),
         exp.alias_(exp.Sum(this=missing), "missing"),
         exp.alias_(exp.Sum(this=exp.column("n")), "rows", quoted=True),
+        exp.alias_(exp.Sum(this=_rows_beyond(schema.max_rows_per_unit)), "beyond"),
     )
+
+
+def _rows_beyond(most: int) -> exp.Expression:
+    """Write by how many rows an individual's ``n`` exceeds the most that count."""
+    own, limit = exp.column("n"), exp.Literal.number(most)
+    counts = exp.And(this=exp.Not(this=is_null(exp.column(UNIT))), expression=exp.GT(this=own, expression=limit.copy()))
+    excess = exp.Sub(this=own.copy(), expression=limit)
+    return exp.Case(ifs=[exp.If(this=counts, true=excess)], default=exp.Literal.number(0))
 
 
 def _rows_per_unit_query(unit: str, relation: exp.Expression) -> exp.Subquery:

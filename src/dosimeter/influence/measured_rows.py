@@ -65,17 +65,37 @@ class DeclaredTables:
 
     def count_people(self) -> int:
         """Return how many individuals the table holds (N5)."""
-        return count_individuals(self.engine) if self._schema.unit == "row" else self._find_facts().individuals
+        if self._schema.unit == "row":
+            return self.remember("people", lambda: count_individuals(self.engine))
+        return self._find_facts().individuals
 
-    def find_rows(self, plan: QueryPlan) -> Rows:
+    def count_uncounted(self, table: JoinTable | None) -> tuple[int, int]:
+        """Return how many rows of a private table do not count, because they are cut or nobody's, and of how many."""
+        facts = self._find_facts_of(table)
+        return (0, self.count_people()) if facts is None else (facts.uncounted, facts.rows)
+
+    def most_rows(self, table: JoinTable | None) -> int:
+        """Return the most rows that one individual has in a private table."""
+        facts = self._find_facts_of(table)
+        return 1 if facts is None else facts.most_rows
+
+    def find_rows(self, plan: QueryPlan, *, whole: bool = False) -> Rows:
         """Return the rows that a plan measures: the table's own, or computed from them, or joined, or both.
 
-        Raises SchemaError if the key of a joined public table is not unique.
+        ``whole``: all rows of the tables, not only those that count. Raises SchemaError if the key of a joined public
+        table is not unique.
         """
-        rows = Rows(self.engine, self.cut(None))
+        cut = self._read_whole if whole else self.cut
+        rows = Rows(self.engine, cut(None))
         if plan.person is not None:
-            rows = compute_rows(rows, plan.person, self.cut)
-        return join_rows(rows, plan, self.cut) if plan.joins else rows
+            rows = compute_rows(rows, plan.person, cut)
+        return join_rows(rows, plan, cut) if plan.joins else rows
+
+    def _read_whole(self, table: JoinTable | None) -> exp.Expression:
+        """Return all rows of a table. Of a public table these are the rows that count."""
+        if table is None:
+            return self.engine.relation()
+        return self.cut(table) if table.public or table.unit is None else self.engine.joined(table)
 
     def cut(self, table: JoinTable | None) -> exp.Expression:
         """Return the rows of a table that count, for a FROM clause; None stands for the first table.
@@ -98,13 +118,21 @@ class DeclaredTables:
     def _find_facts(self) -> UnitFacts:
         return self.remember("facts", lambda: find_facts(self.engine, self._schema, self.engine.relation()))
 
-    def _cut_joined(self, table: JoinTable) -> exp.Expression:
-        relation = self.engine.joined(table)
+    def _find_facts_of(self, table: JoinTable | None) -> UnitFacts | None:
+        """Return the counts of a private table; None where each of its rows is an individual, or if it is public."""
+        if table is None:
+            return None if self._schema.unit == "row" else self._find_facts()
         if table.public or table.unit is None:
+            return None
+        schema = unit_schema(table, table.unit, self._schema)
+        return self.remember(("facts", table.name), lambda: find_facts(self.engine, schema, self.engine.joined(table)))
+
+    def _cut_joined(self, table: JoinTable) -> exp.Expression:
+        relation, facts = self.engine.joined(table), self._find_facts_of(table)
+        if facts is None or table.unit is None:
             require_unique(self.engine, table, relation)
             return relation
-        schema = unit_schema(table, table.unit, self._schema)
-        return bound_relation(self.engine, schema, relation, find_facts(self.engine, schema, relation))
+        return bound_relation(self.engine, unit_schema(table, table.unit, self._schema), relation, facts)
 
 
 def count_individuals(engine: Engine) -> int:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from dosimeter.errors import DataError
 from dosimeter.influence.contributions import Contributions
-from dosimeter.influence.measured_rows import DeclaredTables, keep_everybody
+from dosimeter.influence.measured_rows import DeclaredTables, Rows, keep_everybody
 from dosimeter.influence.profiles import Profile
 from dosimeter.influence.rows.row_profile import Measured, measure_answer, profile_rows
 from dosimeter.influence.units.unit_profile import profile_units
@@ -66,8 +66,11 @@ def measure_exactly(
     ``late``: many thresholded groups may come in any order, and be read when they are asked for.
     """
     rows = tables.find_rows(plan)
-    if profile is not None:
-        return profile.measure_answer(rows)
+    return measure_rows(plan, rows, late=late) if profile is None else profile.measure_answer(rows)
+
+
+def measure_rows(plan: QueryPlan, rows: Rows, *, late: bool = False) -> Measured:
+    """Return the exact numbers of these rows that get noise, by queries. ``late``: as for ``measure_exactly``."""
     if not plan.further:
         return measure_answer(plan, rows, late=late)
     first, *further = (measure_answer(block, rows) for block in plan.blocks)

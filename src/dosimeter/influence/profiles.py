@@ -64,11 +64,7 @@ class Profile(Protocol):
 
     @property
     def undeclared(self) -> int:
-        """Return how many individuals or rows are inside the WHERE and in groups that nobody declared (C7)."""
-
-    @property
-    def counts_undeclared(self) -> str:
-        """Return what ``undeclared`` counts, for a sentence: ``individuals`` or ``rows``."""
+        """Return how many individuals have rows inside the WHERE and in groups that nobody declared (C7)."""
 
     @property
     def holds_totals(self) -> bool:
@@ -102,7 +98,7 @@ class JointProfile(ABC, Generic[BlockProfile]):
 
     Row r of every part stands for the same individuals. ``matched``: how many individuals at least one block touches.
     ``undeclared``: how many individuals are in an undeclared group of at least one block; where they have several rows,
-    the largest number of such rows in a block, because there may be more in all blocks together.
+    the largest number of such individuals in a block, because there may be more in all blocks together.
     """
 
     plan: QueryPlan
@@ -110,7 +106,6 @@ class JointProfile(ABC, Generic[BlockProfile]):
     matched: int
     undeclared: int
 
-    counts_undeclared: ClassVar[str] = "rows"
     holds_totals: ClassVar[bool] = True
 
     @property

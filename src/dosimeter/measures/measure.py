@@ -144,6 +144,15 @@ class Measure(ABC):
         ``individuals``: how many are declared; None if that is not declared.
         """
 
+    def hold(self, number: Fraction, individuals: int | None) -> int:
+        """Return an exact number in steps of the noise grid, rounded, and cut to what can be declared (M1, N4).
+
+        No table, however many people it holds, exceeds the range that the noise is checked for. ``individuals``: how
+        many are declared; None if that is not declared.
+        """
+        most = self.largest_value(individuals)
+        return max(-most, min(most, math.floor(number / self.grid + Fraction(1, 2))))
+
     # ------------------------------------------------------------ answer
 
     @abstractmethod

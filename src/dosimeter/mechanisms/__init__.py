@@ -5,7 +5,7 @@ Takes sensitivities, ε and δ; gives numbers. Never draws noise and never sees 
 
 from dosimeter.mechanisms.gaussian import ClassicGaussian, Gaussian
 from dosimeter.mechanisms.laplace import Laplace
-from dosimeter.mechanisms.mechanism import Mechanism, Norm, RatioWarning
+from dosimeter.mechanisms.mechanism import Mechanism, Norm, RatioWarning, raise_chance
 from dosimeter.mechanisms.permute_and_flip import (
     expected_distances,
     score_error,

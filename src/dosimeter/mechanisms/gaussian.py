@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from dosimeter.errors import OptionError
-from dosimeter.mechanisms.mechanism import Mechanism, RatioWarning
+from dosimeter.mechanisms.mechanism import Mechanism, RatioWarning, raise_chance
 from dosimeter.mechanisms.tails import erf, invert_gamma_tail, invert_small_erf
 from dosimeter.mechanisms.zcdp import ROUNDING, zcdp_epsilon, zcdp_epsilons, zcdp_rho
 
@@ -86,16 +86,36 @@ class _AnyGaussian(Mechanism):
         """
         if scale == 0.0:
             return np.ones(len(distances))
-        steps = np.array([scale / grid for grid in grids.tolist() if grid > 0.0])
-        coarsest = float(steps.min(initial=math.inf))
+        steps = _list_steps(scale, grids)
+        coarsest = min(steps, default=math.inf)
         if coarsest >= _FINE_FROM:
             tests = erf(distances / (scale * math.sqrt(8.0))) / (1.0 - 1.0 / (24.0 * coarsest * coarsest))
         elif cells == 1:
             tests = _sum_between(coarsest, np.rint(distances * coarsest / scale))
         else:
-            unit = max(size * _unit_shift(size) for size in set(steps.tolist()))
-            tests = erf(distances * (unit / scale) / math.sqrt(8.0))
+            tests = erf(distances * (_stretch(steps) / scale) / math.sqrt(8.0))
         return np.asarray(np.minimum(tests, 1.0), dtype=np.float64)
+
+    def power(
+        self,
+        chance: float,
+        *,
+        distance: float,
+        sensitivity: float,
+        scale: float,
+        epsilon: float,
+        grids: FloatArray,
+        epsilon_svt: float,
+    ) -> float:
+        """Return Φ(Φ⁻¹(chance) + μ), μ being the shift of normal noise that is at least as noticeable (P3, P5).
+
+        What was spent on finding ε raises the chance first, as pure ε does.
+        """
+        before = raise_chance(chance, epsilon_svt)
+        if scale == 0.0 or before >= 1.0:
+            return 1.0
+        shift = distance * (_stretch(_list_steps(scale, grids)) / scale)
+        return 0.5 * math.erfc(-(NormalDist().inv_cdf(before) + shift) / math.sqrt(2.0))
 
     def _error(self, steps: float, probability: float) -> float:
         if steps < _CONTINUOUS_FROM:
@@ -279,6 +299,19 @@ def _quantile_in_the_limit(steps: float, probability: float) -> float:
     """
     normal = -NormalDist().inv_cdf(0.5 * (1.0 - probability)) * steps
     return float(max(0, math.ceil(normal * (1.0 - 1.0 / (24.0 * steps * steps)) - 0.5)))
+
+
+def _list_steps(scale: float, grids: FloatArray) -> set[float]:
+    """Return the σ of each measure in its own grid steps, each once. ``scale``: σ, in the units of the grids."""
+    return {scale / grid for grid in set(grids.tolist()) if grid > 0.0}
+
+
+def _stretch(steps: set[float]) -> float:
+    """Return how many times as noticeable as normal noise allows a shift of the discrete noise can be (P4).
+
+    ``steps``: the σ of each measure, in grid steps.
+    """
+    return max((size * _unit_shift(size) for size in steps), default=1.0)
 
 
 def _upper_tails(steps: float) -> FloatArray:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from dosimeter.arrays import sum_rows
-from dosimeter.mechanisms.mechanism import Mechanism, RatioWarning
+from dosimeter.mechanisms.mechanism import Mechanism, RatioWarning, raise_chance
 from dosimeter.mechanisms.tails import invert_gamma_tail
 
 if TYPE_CHECKING:
@@ -61,6 +61,19 @@ class Laplace(Mechanism):
         """
         own = self.own_epsilon(distances, sensitivity=sensitivity, scale=scale, epsilon=epsilon)
         return np.tanh(0.5 * own)
+
+    def power(
+        self,
+        chance: float,
+        *,
+        distance: float,
+        sensitivity: float,
+        scale: float,
+        epsilon: float,
+        grids: FloatArray,
+        epsilon_svt: float,
+    ) -> float:
+        return raise_chance(chance, epsilon * (distance / sensitivity) + epsilon_svt)  # P1, P5
 
     def _error(self, steps: float, probability: float) -> float:
         """Return the smallest whole m with P(|Z| ≤ m) = 1 − 2 q^(m+1) / (1 + q) ≥ probability, where q = e^(−1/steps).

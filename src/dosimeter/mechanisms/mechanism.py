@@ -136,6 +136,25 @@ class Mechanism(ABC):
         individual can move.
         """
 
+    @abstractmethod
+    def power(
+        self,
+        chance: float,
+        *,
+        distance: float,
+        sensitivity: float,
+        scale: float,
+        epsilon: float,
+        grids: FloatArray,
+        epsilon_svt: float,
+    ) -> float:
+        """Return the largest probability, or an upper bound on it, that one individual can give to an event (P3, P5).
+
+        An event is a set of answers, such as those that make somebody suspicious. ``chance``: its probability without
+        the individual, strictly between 0 and 1. ``distance``: how far the individual moves the answer, more than
+        0. ``grids``: the noise grid of each measure. ``epsilon_svt``: the ε that was spent on finding ε with noise.
+        """
+
     # ------------------------------------------------------------ errors
 
     def error(self, scale: float, grid: float, probability: float = 0.95) -> float:
@@ -316,6 +335,19 @@ class Mechanism(ABC):
 
         t is what ``tested_values`` returns. Normalised: divided by the ceiling. k: how many noisy numbers there are.
         """
+
+
+# ---------------------------------------------------------------- pure ε
+
+
+def raise_chance(chance: float, epsilon: float) -> float:
+    """Return the largest probability that pure ε allows to an event whose probability is ``chance`` without somebody.
+
+    The complement of the event cannot become less probable than e^(−ε) times what it was.
+    """
+    shrunk = math.exp(-epsilon)
+    rest = shrunk * chance - math.expm1(-epsilon)  # 1 − e^(−ε)(1 − chance), without cancellation
+    return min(chance / shrunk, rest) if shrunk > 0.0 else rest
 
 
 # ---------------------------------------------------------------- guards

@@ -19,7 +19,14 @@ from dosimeter.planning.measured.thresholding import (
     require_lookable,
 )
 from dosimeter.planning.options import PlanOptions, build_mechanism, plan_options, require_drawable
-from dosimeter.planning.people.stage import Memberships, PersonStage, joined_rows, person_relation
+from dosimeter.planning.people.stage import (
+    Memberships,
+    PersonStage,
+    joined_rows,
+    list_stages,
+    list_trees,
+    person_relation,
+)
 from dosimeter.planning.planner import plan_query
 from dosimeter.planning.query_notes import list_columns, list_cut, note_counted_groups, note_values
 from dosimeter.planning.query_plan import (

@@ -11,7 +11,9 @@ from dosimeter.postprocess.accuracy import ColumnAccuracy, error_95, foresee_acc
 from dosimeter.postprocess.answers import AssembledAnswer, assemble_answer, assemble_groups, list_released_groups
 from dosimeter.postprocess.cell_errors import Noise, measure_scales, needs_values
 from dosimeter.postprocess.computed_estimates import estimate_group, find_counts
-from dosimeter.postprocess.rank_accuracy import find_rank_columns, rank_errors, tell_ranks
+from dosimeter.postprocess.plain_answer import PlainAnswer
+from dosimeter.postprocess.rank_accuracy import count_drawn, find_rank_columns, rank_errors, tell_ranks
+from dosimeter.postprocess.released_rows import Keys, Numbers
 
 if TYPE_CHECKING:
     from dosimeter.postprocess.about import explain_with_errors, list_facts, word_facts

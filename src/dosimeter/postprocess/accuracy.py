@@ -6,34 +6,73 @@ Never draws noise.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, fields, replace
 from fractions import Fraction
 
 import numpy as np
 from sqlglot import exp
 
 from dosimeter.arrays import BoolArray, FloatArray
+from dosimeter.html import Private
 from dosimeter.json_values import JsonObject
 from dosimeter.mechanisms import Mechanism
 from dosimeter.planning import QueryPlan
-from dosimeter.postprocess.cell_errors import CellErrors, Noise, column_errors, needs_values
+from dosimeter.postprocess.cell_errors import (
+    CellErrors,
+    Noise,
+    column_errors,
+    find_estimate,
+    find_width,
+    is_signed,
+    needs_values,
+)
+from dosimeter.postprocess.plain_answer import PlainAnswer
 from dosimeter.postprocess.quotients import is_released
 from dosimeter.postprocess.released_rows import Keys, Numbers, ReleasedRow, list_released_rows
+
+LOST = 0.25
+"""The share of the width of its bounds beyond which an error leaves a bounded number worth little (E6)."""
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class TotalError(Private):
+    """The median and the largest error of a column by noise and bias together, and the median relative one (E4)."""
+
+    typical: float | None = None
+    worst: float | None = None
+    relative: float | None = None
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Bias(Private):
+    """How far a column's exact numbers lie from the plain ones (E4): the largest and the median distance over groups.
+
+    ``direction``: the median of exact less plain; below 0 if the numbers are mostly too small. ``relative``: the median
+    distance in relation to the plain number or, for what is bounded, to the width of the bounds.
+    """
+
+    worst: float = 0.0
+    typical: float = 0.0
+    direction: float = 0.0
+    relative: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ColumnAccuracy:
     """The accuracy of one column of an answer: how far off it would be, over the groups and totals. Private.
 
-    ``typical`` and ``worst``: the median and the largest 95 % error of the groups that have one. ``relative`` and
-    ``largest_relative``: the median and the largest relative error. Both largest ones may be those of a larger ε, at
-    which a group could still be told (``keep_worst``). ``groups``: how many groups there are, totals
-    included. ``too_few``: how many of them have too few people to tell. ``beyond``: how many have an error larger than
-    their number, which may be 0. ``numbers``: how many numbers are not 0 and have an error. ``drowned``: how many of
-    these are at most as large as their error. ``without``: how many numbers have no error. Fields that need exact
-    numbers are None or 0 without them. Of thresholded groups only those count that have an even chance to be shown, or
-    a better one (H1).
+    ``typical`` and ``worst``: the median and the largest 95 % error of the groups that have one, by noise alone.
+    ``relative``: the median error in relation to the number or, for what is bounded, to the width of the bounds (E6).
+    ``total``: the same three of noise and bias together, by which an answer is judged. Its largest error may be that of
+    a larger ε, at which a group could still be told (``keep_worst``), as ``worst`` and ``largest_relative``, the
+    largest relative total error. ``bias``: how far the exact numbers lie from the plain ones (E4); None if unknown.
+    ``groups``: how many groups there are, totals included. ``too_few``: how many of them have too few people to tell.
+    ``beyond``: how many have a total error larger than their number, which may be 0, or than ``LOST`` of the width of
+    their bounds. ``numbers``: how many numbers have an error, and are not 0 or are bounded. ``drowned``: how many of
+    these are at most as large as their total error or, if bounded, have an error beyond ``LOST``. ``without``: how many
+    numbers have no error. Fields that need exact numbers are None or 0 without them. Of thresholded groups only those
+    count that have an even chance to be shown, or a better one (H1).
     """
 
     column: str
@@ -47,11 +86,24 @@ class ColumnAccuracy:
     drowned: int = 0
     without: int = 0
     largest_relative: float | None = None
+    total: TotalError = TotalError()
+    bias: Bias | None = Bias()
+    bounded: bool = False
 
     @property
     def mostly_too_few(self) -> bool:
         """Return whether half of the groups or more have too few people to tell: ``typical`` leaves these out."""
         return bool(self.groups and 2 * (self.too_few or 0) >= self.groups)
+
+    def find_usual(self, *, relative: bool = False, noise_alone: bool = False) -> float | None:
+        """Return the error of a typical number, of noise and bias together; None if most have too few people to tell.
+
+        ``relative``: in relation to the number or its bounds. ``noise_alone``: without the bias.
+        """
+        if self.mostly_too_few:
+            return None
+        found = self if noise_alone else self.total
+        return found.relative if relative else found.typical
 
     def describe(self) -> JsonObject:
         """Return the fields as JSON documents have them."""
@@ -63,10 +115,23 @@ class ColumnAccuracy:
             "too_few": self.too_few,
             "beyond": self.beyond,
             "groups": self.groups,
+            "bias": None if self.bias is None else {"worst": self.bias.worst, "typical": self.bias.typical},
+            "total": None if self.bias is None else asdict(self.total),
         }
 
     def __repr__(self) -> str:
         return f"ColumnAccuracy(column={self.column!r}, redacted)"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class _Block(Private):
+    """One block of an answer: its plan, its index, its errors, its rows, and which of these would be shown."""
+
+    plan: QueryPlan
+    at: int
+    errors: CellErrors
+    released: Sequence[ReleasedRow]
+    shown: BoolArray
 
 
 def foresee_accuracy(
@@ -76,24 +141,31 @@ def foresee_accuracy(
     numbers: Sequence[tuple[Keys | None, Numbers]] | None = None,
     *,
     clamp: bool = False,
+    ranked: Mapping[tuple[int, int], FloatArray] | None = None,
+    plain: PlainAnswer | None = None,
+    unknown: bool = False,
 ) -> list[tuple[ColumnAccuracy, ...]]:
     """Return, for each noise scale, the accuracy of each aggregate column.
 
     ``scales``: in the units of the norm (S5). ``numbers``: for each block of the plan, its groups and their exact
     measured numbers. Groups may be None where no column reads them and no total adds them up. Without ``numbers``, only
     errors that the scale alone decides are known, such as those of a COUNT. ``clamp``: whether released numbers would
-    be put back into their bounds.
+    be put back into their bounds. ``ranked``: by block and measure, the errors of numbers drawn by rank, as values, a
+    row per scale and a column per group. ``plain``: the plain answer, where something is cut, clamped or left out;
+    ``unknown``: something is, and the plain answer could not be had.
     """
     noises = Noise.at_each(plan, mechanism, scales)
     parts = zip(*(noise.split(plan) for noise in noises), strict=True)
-    known: list[tuple[QueryPlan, CellErrors, BoolArray]] = []
+    known: list[_Block] = []
     for at, (block, own) in enumerate(zip(plan.blocks, parts, strict=True)):
         if plan.further and plan.after.traced and at not in plan.after.rows_of:
             continue
         released = _list_public(block) if numbers is None else list_released_rows(block, *numbers[at])
-        known.append((block, CellErrors(block, own, released, clamp=clamp), _find_shown(block, own, released)))
+        errors = CellErrors(block, own, released, clamp=clamp)
+        known.append(_Block(block, at, errors, released, _find_shown(block, own, released)))
     places = [at for at, output in enumerate(plan.outputs) if output.is_aggregate]
-    columns = [_foresee(plan.outputs[at].name, at, known, len(scales), numbers is not None) for at in places]
+    foresee = _Foresight(known, len(scales), numbers is not None, ranked or {}, plain, unknown, mechanism, clamp)
+    columns = [foresee.column(plan.outputs[at].name, at) for at in places]
     return [tuple(column[level] for column in columns) for level in range(len(scales))]
 
 
@@ -111,7 +183,8 @@ def keep_worst(
         every = [column, *(columns[at] for columns in larger)]
         worst = _largest([each.worst for each in every])
         relative = _largest([each.largest_relative for each in every])
-        found.append(replace(column, worst=worst, largest_relative=relative))
+        total = replace(column.total, worst=_largest([each.total.worst for each in every]))
+        found.append(replace(column, worst=worst, largest_relative=relative, total=total))
     return tuple(found)
 
 
@@ -137,64 +210,160 @@ def _find_shown(plan: QueryPlan, noises: Sequence[Noise], released: Sequence[Rel
     return shown
 
 
-def _foresee(
-    name: str, at: int, known: Sequence[tuple[QueryPlan, CellErrors, BoolArray]], levels: int, values: bool
-) -> list[ColumnAccuracy]:
-    """Return the accuracy of one column over the rows of all blocks, one ColumnAccuracy per noise scale.
+@dataclass(frozen=True, slots=True, repr=False)
+class _Cells(Private):
+    """The cells of one column over all blocks. Arrays have a row per noise scale, or one element per cell.
 
-    ``at``: the column's index among the outputs. ``known``: for each block its plan, its errors and which of its rows
-    would be shown. ``levels``: how many noise scales there are. ``values``: whether exact numbers are known.
+    ``errors``: by noise, ∞ without one. ``bias``: exact less plain; NaN where there is no plain number. ``sizes``: what
+    an error is judged against: the number, or the width of its bounds. ``bounded``: whether it is the latter.
+    ``signed``: a sum of values of both signs.
     """
-    counts = [sum(int(shown[level].sum()) for _, _, shown in known) for level in range(levels)]
-    none = [
-        ColumnAccuracy(name, None, None, groups=count if values else None, without=count * values) for count in counts
-    ]
-    errors, has_enough, sizes, among = [], [], [], []
-    for block, known_errors, shown in known:
-        count = shown.shape[1]
-        formula = block.outputs[at].formula
-        if formula is not None and not _is_noisy(formula):
-            continue
-        if formula is None or not (values or not needs_values(block, formula)) or not count:
+
+    errors: FloatArray
+    shown: BoolArray
+    has_enough: BoolArray
+    numbers: FloatArray
+    bias: FloatArray
+    sizes: FloatArray
+    bounded: BoolArray
+    signed: BoolArray
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class _Foresight(Private):
+    """What the accuracy of a column is found from; see ``foresee_accuracy``. ``levels``: how many noise scales."""
+
+    known: Sequence[_Block]
+    levels: int
+    values: bool
+    ranked: Mapping[tuple[int, int], FloatArray]
+    plain: PlainAnswer | None
+    unknown: bool
+    mechanism: Mechanism
+    clamp: bool
+
+    def column(self, name: str, at: int) -> list[ColumnAccuracy]:
+        """Return the accuracy of one column over the rows of all blocks, one ColumnAccuracy per noise scale.
+
+        ``at``: the column's index among the outputs.
+        """
+        counts = [sum(int(block.shown[level].sum()) for block in self.known) for level in range(self.levels)]
+        bias = Bias() if self.plain is None and not self.unknown else None
+        none = [
+            ColumnAccuracy(
+                name, None, None, groups=count if self.values else None, without=count * self.values, bias=bias
+            )
+            for count in counts
+        ]
+        parts: list[_Cells] = []
+        for block in self.known:
+            formula = block.plan.outputs[at].formula
+            if formula is not None and not _is_noisy(formula):
+                continue
+            if formula is None or not (self.values or not needs_values(block.plan, formula)) or not block.released:
+                return none
+            parts.append(self._read_cells(block, at, formula))
+        if not parts:
             return none
-        numbers, error, enough = known_errors.read_column(formula)
-        errors.append(error.reshape(levels, count))
-        among.append(shown)
-        if values:
-            has_enough.append(enough.reshape(levels, count) | ~shown)
-            sizes.append(np.abs(numbers).reshape(levels, count))
-    if not errors:
-        return none
-    every, shown = np.concatenate(errors, axis=1), np.concatenate(among, axis=1)
-    typical, worst = _summarise(np.where(shown, every, np.inf))
-    if not values:
-        return [ColumnAccuracy(name, *each) for each in zip(typical, worst, strict=True)]
-    size = np.concatenate(sizes, axis=1)
-    kept = np.isfinite(every) & np.isfinite(size) & shown
-    with np.errstate(all="ignore"):
-        ratios = np.where(kept & (size > 0.0), every / size, np.inf)
-        drowned = (np.isfinite(ratios) & (ratios >= 1.0)).sum(axis=1).tolist()
-    relative, largest = _summarise(ratios)
-    too_few = (~np.concatenate(has_enough, axis=1)).sum(axis=1).tolist()
-    beyond = (kept & (every > size)).sum(axis=1).tolist()
-    shared = np.isfinite(ratios).sum(axis=1).tolist()
-    without = (shown & ~kept).sum(axis=1).tolist()
-    return [
-        ColumnAccuracy(
-            name,
-            typical[level],
-            worst[level],
-            relative=relative[level],
-            too_few=too_few[level],
-            beyond=beyond[level],
-            groups=counts[level],
-            numbers=shared[level],
-            drowned=drowned[level],
-            without=without[level],
-            largest_relative=largest[level],
+        cells = _Cells(*(np.concatenate(each, axis=-1) for each in zip(*map(_list_arrays, parts), strict=True)))
+        return self._summarise(name, cells, counts)
+
+    def _read_cells(self, block: _Block, at: int, formula: exp.Expression) -> _Cells:
+        """Return the cells of one column in one block."""
+        count = block.shown.shape[1]
+        shape = self.levels, count
+        numbers, errors, enough = block.errors.read_column(formula)
+        numbers, errors, enough = numbers.reshape(shape), errors.reshape(shape), enough.reshape(shape)
+        estimate = find_estimate(block.plan, formula)
+        alone = None if estimate is None else estimate.alone
+        drawn = None if alone is None else self.ranked.get((block.at, alone))
+        if drawn is not None:
+            errors, enough = drawn, np.isfinite(drawn)
+        width = find_width(block.plan, estimate)
+        exact = numbers[0] if len(numbers) else np.zeros(count)
+        bias = np.zeros(count)
+        if self.plain is not None:
+            plain = self.plain.read_column(block.at, at, block.released, self.mechanism, clamp=self.clamp)
+            bias = exact - plain
+            if width is not None and alone is not None:  # two empty groups differ in nothing
+                own = block.plan.measures[alone].empty
+                empty = self.plain.is_empty(block.at, alone, block.released)
+                nobody = [row.measured[alone] == own and none for row, none in zip(block.released, empty, strict=True)]
+                bias = np.where(nobody, np.nan, bias)
+        plain_numbers = np.abs(exact - np.nan_to_num(bias))
+        return _Cells(
+            errors,
+            block.shown,
+            enough,
+            numbers,
+            bias,
+            plain_numbers if width is None else np.full(count, width),
+            np.full(count, width is not None),
+            np.full(count, alone is not None and is_signed(block.plan.measures[alone])),
         )
-        for level in range(levels)
-    ]
+
+    def _summarise(self, name: str, cells: _Cells, counts: Sequence[int]) -> list[ColumnAccuracy]:
+        """Return the accuracy of a column at each noise scale. ``counts``: how many groups are shown at each."""
+        every = np.where(cells.shown, cells.errors, np.inf)
+        both = every + np.abs(np.nan_to_num(cells.bias))
+        typical, worst = _summarise(every)
+        typical_total, worst_total = _summarise(both)
+        totals = map(TotalError, typical_total, worst_total)
+        found = [
+            ColumnAccuracy(name, usual, most, total=total)
+            for usual, most, total in zip(typical, worst, totals, strict=True)
+        ]
+        if not self.values:
+            return found
+        bias, kept = self._describe_bias(cells), np.isfinite(every) & np.isfinite(cells.numbers)
+        with np.errstate(all="ignore"):
+            against = np.where(cells.bounded, cells.sizes, np.abs(cells.numbers))
+            own = np.where(kept & (against > 0.0), every / against, np.inf)
+            ratios = np.where(kept & (cells.sizes > 0.0), both / cells.sizes, np.inf)
+        limit = np.where(cells.bounded, LOST, 1.0)
+        lost = np.isfinite(ratios) & np.where(cells.bounded, ratios > limit, ratios >= limit)
+        near_zero = cells.signed & (ratios >= 1.0)  # a signed sum near 0 has no relative error (E6)
+        relative = _summarise(np.where(near_zero, np.inf, own))[0]
+        relative_total, largest = _summarise(np.where(near_zero, np.inf, ratios))
+        return [
+            replace(
+                each,
+                relative=relative[level],
+                too_few=int((~(cells.has_enough | ~cells.shown))[level].sum()),
+                beyond=int((kept & (both > cells.sizes * limit))[level].sum()),
+                groups=counts[level],
+                numbers=int(np.isfinite(ratios)[level].sum()),
+                drowned=int(lost[level].sum()),
+                without=int((cells.shown & ~kept)[level].sum()),
+                largest_relative=largest[level],
+                total=replace(each.total, relative=relative_total[level]),
+                bias=bias,
+                bounded=bool(cells.bounded.all()),
+            )
+            for level, each in enumerate(found)
+        ]
+
+    def _describe_bias(self, cells: _Cells) -> Bias | None:
+        """Return how far the exact numbers lie from the plain ones, over the groups; None if that is unknown."""
+        if self.unknown or (self.plain is not None and not np.isfinite(cells.bias).any()):
+            return None
+        differs = cells.bias[np.isfinite(cells.bias)]
+        if not differs.any():
+            return Bias()
+        sizes = cells.sizes[np.isfinite(cells.bias)]
+        with np.errstate(all="ignore"):
+            ratios = np.abs(differs) / sizes
+        ratios = ratios[np.isfinite(ratios)]
+        return Bias(
+            float(np.abs(differs).max()),
+            float(np.median(np.abs(differs))),
+            float(np.median(differs)),
+            float(np.median(ratios)) if len(ratios) else 0.0,
+        )
+
+
+def _list_arrays(cells: _Cells) -> list[FloatArray | BoolArray]:
+    return [getattr(cells, each.name) for each in fields(cells)]
 
 
 def _summarise(errors: FloatArray) -> tuple[list[float | None], list[float | None]]:

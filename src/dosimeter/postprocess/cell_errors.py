@@ -13,7 +13,7 @@ import numpy as np
 from sqlglot import exp
 
 from dosimeter.arrays import BoolArray, FloatArray, IntArray
-from dosimeter.measures import Estimate, SingleMeasure
+from dosimeter.measures import Estimate, Measure, SingleMeasure, Sum
 from dosimeter.mechanisms import Mechanism
 from dosimeter.planning import CELL, RELEASED, QueryPlan, selects_rows
 from dosimeter.postprocess.propagation import Compute, SourceNumbers, propagate
@@ -484,6 +484,30 @@ def column_errors(
 def find_largest_error(errors: Sequence[float | None]) -> float | None:
     """Return the largest error; None if all are None."""
     return max((error for error in errors if error is not None), default=None)
+
+
+def find_estimate(plan: QueryPlan, tree: exp.Expression) -> Estimate | None:
+    """Return the aggregate that a column is, rounded or not; None if it is computed from several, or in another way."""
+    core, _ = _strip_rounding(tree)
+    return plan.estimates[int(core.name[1:])] if is_released(core, "e") else None
+
+
+def find_width(plan: QueryPlan, estimate: Estimate | None) -> float | None:
+    """Return the width of the bounds that an aggregate always lies within; None for a count, a sum, or no aggregate.
+
+    An error is judged against this width, where there is one (E6).
+    """
+    if estimate is None:
+        return None
+    rank = None if estimate.alone is None else plan.ranks.get(estimate.alone)
+    if rank is not None:
+        return float(rank.argument.width * rank.argument.unit)
+    return estimate.width
+
+
+def is_signed(measure: Measure) -> bool:
+    """Return whether a measure adds up values of both signs, so that it can be near 0 without being small (E6)."""
+    return isinstance(measure, Sum) and measure.argument.lower < 0 < measure.argument.upper
 
 
 def needs_values(plan: QueryPlan, only: object = None) -> bool:

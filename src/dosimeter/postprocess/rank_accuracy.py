@@ -28,7 +28,7 @@ def find_rank_columns(plan: QueryPlan) -> Mapping[str, tuple[Rank, ...]]:
 
 def rank_errors(plan: QueryPlan, epsilon: float | Decimal) -> dict[str, float]:
     """Return the 95 % error, in rows, of each column that is drawn by rank (E3)."""
-    cells = _count_selectable(plan)
+    cells = count_drawn(plan)
     return {
         name: max(plan.rank_error(rank, epsilon, cells) for rank in ranks)
         for name, ranks in find_rank_columns(plan).items()
@@ -41,7 +41,7 @@ def tell_ranks(plan: QueryPlan, epsilon: float | Decimal | None) -> tuple[str, .
         return ()
     if epsilon is None:
         return tuple(f"{rank.label} is drawn by rank from values within its bounds." for rank in plan.ranks.values())
-    share, cells = plan.rank_share(epsilon), _count_selectable(plan)
+    share, cells = plan.rank_share(epsilon), count_drawn(plan)
     counted = "people" if plan.schema.max_rows_per_unit == 1 else "rows"
     told: list[str] = []
     for rank in plan.ranks.values():
@@ -53,6 +53,6 @@ def tell_ranks(plan: QueryPlan, epsilon: float | Decimal | None) -> tuple[str, .
     return tuple(dict.fromkeys(told))
 
 
-def _count_selectable(plan: QueryPlan) -> int:
+def count_drawn(plan: QueryPlan) -> int:
     """Return K: how many noisy numbers could have decided which rows are shown; 1 if noise decides no rows (E2)."""
     return count_selectable(plan) if chooses_rows(plan) else 1

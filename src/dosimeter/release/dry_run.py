@@ -32,6 +32,8 @@ from dosimeter.release.run import repeat_answer
 from dosimeter.risk import ShownGroups
 
 if TYPE_CHECKING:
+    from dosimeter.findings import Choice
+    from dosimeter.influence import LeftOut
     from dosimeter.release.measurable import Measurable, Question
 
 
@@ -42,7 +44,8 @@ class DryRun:
     ``repeated``: the same request was answered before, and would be answered from the ledger at no charge. ``stopped``:
     the incident that has already stopped the dataset. ``found``: the ε, the cost, why a denial would be certain, and
     what the analyst would see. ``shown``: how many thresholded groups would be shown; None for declared groups (H1).
-    ``warnings``: what to read first: whom the query is about, and what limits the word of a preference.
+    ``warnings``: what to read first: whom the query is about, and what limits the word of a preference. ``left_out``
+    and ``choice``: what is cut, clamped or left out, and the verdict on each ε; None where nothing was measured.
     """
 
     query: str
@@ -52,6 +55,8 @@ class DryRun:
     found: Preview
     shown: ShownGroups | None = None
     warnings: tuple[Finding, ...] = ()
+    left_out: LeftOut | None = None
+    choice: Choice | None = None
 
     @property
     def reason(self) -> str | None:
@@ -83,6 +88,8 @@ class DryRun:
             "granted": self.granted,
             "stopped": None if self.stopped is None else self.stopped.describe(),
             **self.found.describe(),
+            **({} if self.left_out is None else self.left_out.describe()),
+            **({} if self.choice is None else self.choice.describe_verdict(self.found.epsilon)),
             **({} if self.shown is None else {"thresholded": self.shown.describe()}),
         }
 
@@ -117,13 +124,16 @@ def preview_release(query: Question, order: ReleaseOrder, ledger: Ledger) -> Dry
         earlier = ledger.find_answer(prepared.dataset, digest_request(prepared, source))
         prepared = prepared if earlier else recall_number(ledger, prepared, source)
     charges = find_charges(agreement.terms, prepared)
-    found, shown, warnings = (
-        (_preview_repeat(prepared, earlier, charges), None, ()) if earlier else _preview_new(dataset, prepared, charges)
-    )
+    run = DryRun(prepared.plan.sql, order.way.algorithm, earlier is not None, None, Preview(sees={}))
+    if earlier:
+        run = replace(run, found=_preview_repeat(prepared, earlier, charges))
+    else:
+        run = _preview_new(run, dataset, prepared, charges)
     stopped = ledger.stopped(prepared.dataset)
-    if stopped is not None:
-        found = replace(found, reason=found.reason or _explain_stop(stopped), cost=None, sees=STOPPED)
-    return DryRun(prepared.plan.sql, order.way.algorithm, earlier is not None, stopped, found, shown, warnings)
+    if stopped is None:
+        return run
+    found = replace(run.found, reason=run.found.reason or _explain_stop(stopped), cost=None, sees=STOPPED)
+    return replace(run, stopped=stopped, found=found)
 
 
 def _explain_stop(incident: Incident) -> Problem:
@@ -142,22 +152,28 @@ def _preview_repeat(prepared: PreparedRelease, earlier: Entry, charges: RequestC
     )
 
 
-def _preview_new(
-    dataset: Measurable, prepared: PreparedRelease, charges: RequestCharges
-) -> tuple[Preview, ShownGroups | None, tuple[Finding, ...]]:
-    """Return what a request that was not answered before would do, with the last two fields of the DryRun.
+def _preview_new(run: DryRun, dataset: Measurable, prepared: PreparedRelease, charges: RequestCharges) -> DryRun:
+    """Return the dry run of a request that was not answered before.
 
     No groups are shown if they are declared, if no ε is known beforehand, or if measuring fails.
     """
+    way = prepared.order.way
     try:
         risk = dataset.assess_plan(prepared.plan, prepared.look)
     except SourceUnreachable:
         raise
     except DataError as error:  # the release would stop the dataset without saying why
-        return Preview(reason=error.problem, epsilon=prepared.order.way.named_epsilon, sees=STOPPED), None, ()
-    found = prepared.order.way.preview(prepared, risk, charges)
+        return replace(run, found=Preview(reason=error.problem, epsilon=way.named_epsilon, sees=STOPPED))
+    found = way.preview(prepared, risk, charges)
     about = (*find_aimed(risk.plan, risk.matched), *find_few(risk, risk.smallest_group()))
-    warnings = (*about, *pick(found.findings, CAUTIONS))
-    if prepared.plan.threshold is None or found.epsilon is None:
-        return found, None, warnings
-    return found, risk.foresee_groups((found.epsilon,)), warnings
+    shown = None
+    if prepared.plan.threshold is not None and found.epsilon is not None:
+        shown = risk.foresee_groups((found.epsilon,))
+    return replace(
+        run,
+        found=found,
+        shown=shown,
+        warnings=(*about, *pick(found.findings, CAUTIONS)),
+        left_out=risk.left_out,
+        choice=found.judge(risk, charges),
+    )

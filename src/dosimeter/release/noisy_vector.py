@@ -141,8 +141,7 @@ def _draw_noise(
     stays the same.
     """
     measure = plan.measures[at]
-    most = measure.largest_value(plan.schema.individuals)
-    totals = [max(-most, min(most, math.floor(row[at] / measure.grid + Fraction(1, 2)))) for row in values]
+    totals = [measure.hold(row[at], plan.schema.individuals) for row in values]
     return [number * measure.grid for number in add_noise(totals, calibrated)]
 
 

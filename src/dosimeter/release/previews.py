@@ -5,14 +5,17 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
+from dosimeter.assessment import choose
 from dosimeter.html import Private
 from dosimeter.json_values import JsonObject, JsonValue
 from dosimeter.ledger import Reading, RequestCharges
 from dosimeter.postprocess import list_facts, tell_ranks, word_facts
 from dosimeter.problems import Problem, Surface
+from dosimeter.risk import USUAL_PRESET, parse_preference
 
 if TYPE_CHECKING:
-    from dosimeter.findings import Finding
+    from dosimeter.assessment import Risk
+    from dosimeter.findings import Choice, Finding
     from dosimeter.planning import QueryPlan
     from dosimeter.release.order import PreparedRelease
 
@@ -74,6 +77,11 @@ class Preview(Private):
     def findings(self) -> tuple[Finding, ...]:
         """Return what is worth saying about how ε is set; nothing where it is simply given."""
         return ()
+
+    def judge(self, risk: Risk, charges: RequestCharges) -> Choice:
+        """Return the verdict on each ε, by the preset that rules where nothing else is preferred."""
+        epsilons = sorted({*risk.candidates, *([] if self.epsilon is None else [self.epsilon])}, reverse=True)
+        return choose(risk, parse_preference(USUAL_PRESET), epsilons, available=charges.remaining)
 
     def describe(self) -> JsonObject:
         return {

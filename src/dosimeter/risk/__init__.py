@@ -4,7 +4,16 @@ Takes Contributions and a mechanism. Gives numbers per class; a class is a set o
 Never reads the data again, never draws noise.
 """
 
-from dosimeter.risk.absolute import advantage, largest_difference, lee_clifton, own_epsilon, posterior_probability
+from dosimeter.risk.absolute import (
+    FALSE_ALARMS,
+    advantage,
+    largest_difference,
+    largest_power,
+    lee_clifton,
+    own_epsilon,
+    posterior_of_alarm,
+    posterior_probability,
+)
 from dosimeter.risk.advice import (
     AnswerAccuracy,
     ConditionRange,
@@ -35,8 +44,8 @@ from dosimeter.risk.largest_epsilon import (
 )
 from dosimeter.risk.preference import PeopleAggregate, Preference, parse_preference
 from dosimeter.risk.preference_functions import FUNCTIONS
-from dosimeter.risk.preference_names import PRESETS, SAFE_ADVANTAGE, SAFE_LIMIT
-from dosimeter.risk.preference_terms import PreferenceFunction, Verdict
+from dosimeter.risk.preference_names import PRESETS, SAFE_ADVANTAGE, SAFE_LIMIT, USUAL_PRESET
+from dosimeter.risk.preference_terms import AnswerNumber, PreferenceFunction, Verdict
 from dosimeter.risk.rank_distances import RankCells, compute_rank_rdr
 from dosimeter.risk.rdr import compute_rdr, summarise_rdr, summarise_rdrs, weighted_quantile
 from dosimeter.risk.sensitivities import summarise_sensitivities

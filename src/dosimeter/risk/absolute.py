@@ -1,7 +1,7 @@
-"""Absolute risks of one individual, which compare nobody with anybody else (P1–P4). Pure.
+"""Absolute risks of one individual, which compare nobody with anybody else (P1–P5). Pure.
 
-They are: own guarantees (P1), the probability of being picked out (P2), the belief that somebody is in the data (P3)
-and the membership advantage (P4).
+They are: own guarantees (P1), the probability of being picked out (P2), the belief that somebody is in the data (P3),
+the membership advantage (P4) and the chance of guessing a fact (P5).
 """
 
 from __future__ import annotations
@@ -14,12 +14,15 @@ import numpy as np
 
 from dosimeter.arrays import sum_rows
 from dosimeter.errors import DataError, OptionError
-from dosimeter.mechanisms import Mechanism, Norm
+from dosimeter.mechanisms import Mechanism, Norm, raise_chance
 from dosimeter.risk.sensitivities import TOLERANCE, summarise_sensitivities
 
 if TYPE_CHECKING:
     from dosimeter.arrays import FloatArray, IntArray
     from dosimeter.influence import Contributions
+
+FALSE_ALARMS = 0.01
+"""The rate of false alarms for which a posterior is stated where single answers have none (P3)."""
 
 _PAIR_WORK = 2**28
 """The most pairs × cells that ``largest_difference`` compares one by one: about a second's work."""
@@ -88,13 +91,65 @@ def posterior_probability(prior: float, epsilon: float) -> float:
 
     Holds only for pure DP and an ε that does not depend on the data: not for an ε found by algorithm 1.
     """
-    if not 0.0 <= prior <= 1.0:
-        raise OptionError("A prior belief must lie between 0 and 1.")
+    _check_prior(prior)
     if not epsilon >= 0.0:
         raise OptionError("epsilon must not be negative.")
     if prior == 0.0:
         return 0.0
     return prior / (prior + (1.0 - prior) * math.exp(-epsilon))
+
+
+def posterior_of_alarm(prior: float, false_alarms: float, power: float) -> float:
+    """Return the largest probability that a prior belief can become after an alarm (P3).
+
+    ``false_alarms``: at least so probable is the alarm if the person is not in the data. ``power``: the largest
+    probability, as ``largest_power`` gives it, that an alarm which is exactly so probable can have if the person is in.
+    """
+    _check_prior(prior)
+    right, wrong = prior * power, (1.0 - prior) * false_alarms
+    return right / (right + wrong)
+
+
+def _check_prior(prior: float) -> None:
+    if not 0.0 <= prior <= 1.0:
+        raise OptionError("A prior belief must lie between 0 and 1.")
+
+
+def largest_power(
+    chance: float,
+    mechanism: Mechanism,
+    *,
+    distance: float,
+    sensitivity: float,
+    scale: float,
+    epsilon: float,
+    grids: FloatArray,
+    epsilon_svt: float = 0.0,
+    group_delta: float = 0.0,
+) -> float:
+    """Return the largest probability that somebody can give to an event that has the probability ``chance`` without.
+
+    An event is a set of answers. If these are the answers after which a fact about somebody is guessed, this is the
+    chance of a right guess, ``chance`` being that of guessing it before (P5). If they raise an alarm that somebody is
+    in the data, it is the alarm's power (P3).
+
+    ``distance``: how far the person moves the answer; Δ if the person's rows are not known. ``sensitivity``: Δ.
+    ``epsilon_svt`` and ``group_delta``: as in ``advantage``.
+    """
+    if not 0.0 < chance < 1.0:
+        raise OptionError("The chance of guessing a fact beforehand must lie strictly between 0 and 1.")
+    if distance == 0.0:
+        return raise_chance(chance, epsilon_svt)
+    found = mechanism.power(
+        chance,
+        distance=distance,
+        sensitivity=sensitivity,
+        scale=scale,
+        epsilon=epsilon,
+        grids=grids,
+        epsilon_svt=epsilon_svt,
+    )
+    return min(found + group_delta, 1.0)
 
 
 def lee_clifton(n: int, epsilon: float, sensitivity: float, largest_difference: float) -> float:

@@ -23,19 +23,25 @@ if TYPE_CHECKING:
 class AnswerAccuracy(Private):
     """The accuracy of a whole answer at one ε: its 95 % errors, compared with the exact numbers. Private.
 
-    ``errors``: for each column, its largest error (None without one) and whether this error is counted in rows, as that
-    of numbers drawn by rank is. ``typical``: for each column, the error of the median group; None if at least half of
-    the groups have too few people to tell. ``numbers``: how many numbers have an error and are not 0. ``relative``: the
-    largest relative error among these. ``drowned``: how many of these are at most as large as their own error.
-    ``too_few``: how many numbers have too few people to tell. ``without``: how many other numbers have no error;
-    numbers drawn by rank are not among them, as their error is in rows.
+    ``errors``: for each column, its largest error by noise (None without one) and whether this error is counted in
+    rows, as that of numbers drawn by rank is. ``typical``: for each column, the error of the median group by noise;
+    None if at least half of the groups have too few people to tell. ``columns``: the accuracy of each column, with the
+    total errors, of noise and bias together, by which the answer is judged (E4). ``relative``: the largest relative
+    total error; for what is bounded, in relation to the width of its bounds (E6). ``numbers``: how many counts and sums
+    have an error and are not 0. ``drowned``: how many of these are at most as large as their own error. ``bounded`` and
+    ``lost``: how many averages and other bounded numbers have an error, and how many of these are off by more than a
+    quarter of the width of their bounds. ``too_few``: how many numbers have too few people to tell. ``without``: how
+    many other numbers have no error.
     """
 
     errors: tuple[tuple[float | None, bool], ...]
     typical: tuple[float | None, ...]
+    columns: tuple[ColumnAccuracy, ...]
     relative: float | None
     numbers: int
     drowned: int
+    bounded: int
+    lost: int
     too_few: int
     without: int
 
@@ -50,22 +56,25 @@ class AnswerAccuracy(Private):
         """
         relative = [each.largest_relative for each in columns if each.largest_relative is not None]
         worst = tuple((each.worst, False) for each in columns) if errors is None else tuple(errors)
-        told = [each for each, (_, in_rows) in zip(columns, worst, strict=True) if not in_rows]
-        too_few = sum(each.too_few or 0 for each in told)
+        too_few = sum(each.too_few or 0 for each in columns)
+        open_ended, bounded = ([each for each in columns if each.bounded is kind] for kind in (False, True))
         return cls(
             errors=worst,
             typical=tuple(None if each.mostly_too_few else each.typical for each in columns),
+            columns=tuple(columns),
             relative=max(relative, default=None),
-            numbers=sum(each.numbers for each in columns),
-            drowned=sum(each.drowned for each in columns),
+            numbers=sum(each.numbers for each in open_ended),
+            drowned=sum(each.drowned for each in open_ended),
+            bounded=sum(each.numbers for each in bounded),
+            lost=sum(each.drowned for each in bounded),
             too_few=too_few,
-            without=sum(each.without for each in told) - too_few,
+            without=sum(each.without for each in columns) - too_few,
         )
 
     @property
     def largest(self) -> float | None:
-        """Return the largest error over all columns that is not in rows; None if there is no such error."""
-        return max((error for error, in_rows in self.errors if error is not None and not in_rows), default=None)
+        """Return the largest total error over all columns; None if there is none."""
+        return max((each.total.worst for each in self.columns if each.total.worst is not None), default=None)
 
     @property
     def widest(self) -> int | None:
@@ -78,10 +87,29 @@ class AnswerAccuracy(Private):
         typical = self.typical[column]
         return self.errors[column][0] if typical is None else typical
 
+    def is_within(self, wanted: float, *, relative: bool = False, noise_alone: bool = False) -> bool:
+        """Return whether the error of a typical number of every column is known and at most ``wanted``.
+
+        ``relative``: ``wanted`` is a relative error. ``noise_alone``: do not count the bias.
+        """
+        errors = [each.find_usual(relative=relative, noise_alone=noise_alone) for each in self.columns]
+        return bool(errors) and all(error is not None and error <= wanted * (1.0 + 1e-12) for error in errors)
+
+    def is_biased_beyond(self, wanted: float, *, relative: bool = False) -> bool:
+        """Return whether the bias of some column alone exceeds ``wanted``, so that no ε gives it."""
+        known = [each.bias for each in self.columns if each.bias is not None]
+        return any((bias.relative if relative else bias.typical) > wanted for bias in known)
+
+    @property
+    def share(self) -> float | None:
+        """Return the relative total error of a typical number, in the column where it is largest; None without one."""
+        shares = [each.find_usual(relative=True) for each in self.columns if not each.mostly_too_few]
+        return max((share for share in shares if share is not None), default=None)
+
     @property
     def is_mostly_noise(self) -> bool:
-        """Return whether half of the numbers or more are no larger than their error, or have too few people to tell."""
-        numbers, lost = self.numbers + self.too_few, self.drowned + self.too_few
+        """Return whether half of the numbers or more are lost in their errors, or have too few people to tell."""
+        numbers, lost = self.numbers + self.bounded + self.too_few, self.drowned + self.lost + self.too_few
         return numbers > 0 and 2 * lost >= numbers
 
 

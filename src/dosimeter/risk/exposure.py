@@ -131,16 +131,20 @@ class GroupRisk:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class AbsoluteRisk(Private):
-    """The absolute risks of the most exposed person at one ε: they compare nobody with anybody else (P1–P4). Private.
+    """The absolute risks of the most exposed person at one ε: they compare nobody with anybody else (P1–P5). Private.
 
     ``own_epsilon``: the person's own guarantee. ``identification``: the probability with which one individual can be
     picked out of ``people``; ``identification_exact``: whether it was computed from the exact largest distance between
     the contributions of two individuals, and not from an upper bound of it. ``prior``: how probable somebody thinks it
     beforehand that a person is in the data; ``posterior``: the largest probability that this can become by the answer.
-    It follows from ``charge``, the ε that the answer costs in all, and holds for anybody, whatever their rows are.
-    ``identification`` and ``posterior`` are None unless the answer is purely differentially private; ``identification``
-    is also None if something is drawn by rank. ``advantage``: the membership advantage. All hold for an ε that was
-    fixed beforehand or selected by a noisy test: an ε found by algorithm 1 tells something by itself (G2).
+    If the answer is purely differentially private, it follows from ``charge``, the ε that the answer costs in all, and
+    holds for anybody, whatever their rows are. Otherwise it is that of the most exposed person after an alarm, and
+    ``false_alarms`` is how probable this alarm has to be, at least, if the person is not in the data.
+    ``identification`` is None unless the answer is purely differentially private and nothing is drawn by rank.
+    ``advantage``: the membership advantage. ``guess``: how often somebody guesses a fact about anybody at most, who
+    would guess it with the probability ``baseline`` beforehand. The posterior, the advantage and the guess are those of
+    somebody who knows everybody else's rows. All hold for an ε that was fixed beforehand or selected by a noisy test:
+    an ε found by algorithm 1 tells something by itself (G2).
     """
 
     epsilon: float
@@ -148,8 +152,11 @@ class AbsoluteRisk(Private):
     identification: float | None
     identification_exact: bool
     prior: float
-    posterior: float | None
+    posterior: float
+    false_alarms: float | None
     advantage: float
+    baseline: float
+    guess: float
     people: int
     charge: float
 
@@ -159,7 +166,8 @@ class AbsoluteRisk(Private):
             "own_epsilon": self.own_epsilon,
             "advantage": self.advantage,
             "picked_out": self.identification,
-            "posterior": None if self.posterior is None else {f"{self.prior:g}": self.posterior},
+            "posterior": {f"{self.prior:g}": self.posterior},
+            "guess": {f"{self.baseline:g}": self.guess},
         }
 
 

@@ -64,9 +64,10 @@ _OF_RDR = ("rdr", "normalized_rdr")
 _SHORT = [f"{name}:{short.example}" for name, short in SHORT_NAMES.items()]
 EXAMPLE = "A preference is a condition like MIN(rdr) / MAX(rdr) >= 0.95, or a short name: ratio:0.95, variance:1e-5."
 _NAMED = [f"{name}(rdr, p)" if function.takes_fraction else name for name, function in FUNCTIONS.items()]
+_NUMBERS = [f"{name}({term.takes})" if term.takes else name for name, term in TERMS.items()]
 SUPPORTED = (
     f"Supported: {', '.join(_NAMED[:-1])} and {_NAMED[-1]} over {', '.join(COLUMNS)}, each with FILTER (WHERE …) if "
-    f"wanted; {' and '.join(TERMS)}; numbers, + - * /, {', '.join(NUMBER_FUNCTIONS)}; one comparison (>=, <=, >, <, "
+    f"wanted; {', '.join(_NUMBERS)}; numbers, + - * /, {', '.join(NUMBER_FUNCTIONS)}; one comparison (>=, <=, >, <, "
     "=), or several joined by AND."
 )
 ARITHMETIC: Mapping[type[exp.Expr], str] = {exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Div: "/"}
@@ -118,9 +119,17 @@ class Preference:
     @property
     def measured(self) -> frozenset[str]:
         """Return the names of all columns and numbers that the preference reads besides the RDRs."""
-        parts = [part for c in self.comparisons for side in (c.left, c.right) for part in list_measured(side)]
-        names = {part.name if isinstance(part, AnswerNumber) else part.column for part in parts}
+        names = {part.name if isinstance(part, AnswerNumber) else part.column for part in self._parts}
         return frozenset(names - {*_OF_RDR, "*"})
+
+    @property
+    def beliefs(self) -> frozenset[AnswerNumber]:
+        """Return what the preference reads of what somebody could believe or guess: guess(b) and posterior(p)."""
+        return frozenset(part for part in self._parts if isinstance(part, AnswerNumber) and part.given is not None)
+
+    @property
+    def _parts(self) -> list[PeopleAggregate | AnswerNumber]:
+        return [part for c in self.comparisons for side in (c.left, c.right) for part in list_measured(side)]
 
     @property
     def about_rdr(self) -> bool:
@@ -130,7 +139,12 @@ class Preference:
     @property
     def about_errors(self) -> bool:
         """Return whether a condition reads an error of the answer."""
-        return bool(self.measured & {"error", "relative_error"})
+        return any(TERMS[name].is_error for name in self.measured if name in TERMS)
+
+    @property
+    def limits_risk(self) -> bool:
+        """Return whether a condition reads anything else than an error of the answer."""
+        return self.about_rdr or any(name in COLUMNS or not TERMS[name].is_error for name in self.measured)
 
     def without_errors(self) -> Preference | None:
         """Return the preference of those conditions alone that read no error of the answer; None if there is none."""
@@ -138,7 +152,9 @@ class Preference:
             each
             for each in self.comparisons
             if not any(
-                isinstance(part, AnswerNumber) for side in (each.left, each.right) for part in list_measured(side)
+                isinstance(part, AnswerNumber) and TERMS[part.name].is_error
+                for side in (each.left, each.right)
+                for part in list_measured(side)
             )
         )
         return _build(kept, self.filters) if kept else None
@@ -261,7 +277,7 @@ def _guess_name(word: str, number: str) -> str:
     short = SHORT_NAMES.get(near[0])
     if short is None:
         return f" Is {near[0]} meant?"
-    fits = re.fullmatch(r"\d*\.?\d+", number) is not None and 0.0 < float(number) <= short.most
+    fits = re.fullmatch(r"\d*\.?\d+", number) is not None and short.above < float(number) <= short.most
     return f" Is {near[0]}:{number if fits else short.example} meant?"
 
 
@@ -277,7 +293,7 @@ def _read_short_name(part: str) -> Comparison:
         value = float(number)
     except ValueError:
         raise PreferenceError(f"{name}: needs a number, as in {name}:{short.example}, not {number!r}.") from None
-    if not 0.0 < value <= short.most:
+    if not short.above < value <= short.most:
         raise PreferenceError(f"{name}: takes {short.takes}, not {number}.")
     return Comparison(short.left, short.operator, Number(value))
 
@@ -405,7 +421,10 @@ def _translate(node: exp.Expr, filters: dict[str, exp.Expression]) -> Term:
             return _translate_filter(node, filters)
         case exp.Column() if node.name.lower() in TERMS:
             _allow(node, "this")
-            return AnswerNumber(node.name.lower())
+            return _translate_number(node, node.name.lower(), [])
+        case exp.Anonymous() if node.name.lower() in TERMS:
+            _allow(node, "this", "expressions")
+            return _translate_number(node, node.name.lower(), node.expressions)
         case exp.Column() if node.name.lower() in _OF_RDR:
             _refuse(node, f"this stands for everybody's RDR at once; put it into an aggregate. {EXAMPLE}")
         case exp.Column() if node.name.lower() in COLUMNS:
@@ -424,6 +443,19 @@ def _translate(node: exp.Expr, filters: dict[str, exp.Expression]) -> Term:
             if name not in NUMBER_FUNCTIONS or (NUMBER_FUNCTIONS[name].single and len(arguments) != 1):
                 _refuse(node, f"this is not supported. {SUPPORTED}")
             return FunctionCall(name, tuple(_translate(part, filters) for part in arguments))
+
+
+def _translate_number(node: exp.Expr, name: str, arguments: list[exp.Expr]) -> AnswerNumber:
+    """Return the number of the answer that a name stands for, with the probability that it takes, if it takes any."""
+    term = TERMS[name]
+    if not term.takes and not arguments:
+        return AnswerNumber(name)
+    if not term.takes:
+        _refuse(node, f"{name} takes nothing in parentheses. Write it as in {term.example}.")
+    given = _read_number(arguments[0]) if len(arguments) == 1 and isinstance(arguments[0], exp.Literal) else 0.0
+    if not 0.0 < given < 1.0:
+        _refuse(node, f"{name} takes one number above 0 and below 1, as in {term.example}: {term.words}.")
+    return AnswerNumber(name, given)
 
 
 _WRITTEN = {"PERCENTILE_CONT": "QUANTILE_CONT"}  # what the parser calls a function, and how it is written here

@@ -37,11 +37,41 @@ COLUMNS: Mapping[str, PersonColumn] = {
     "advantage": PersonColumn(False, "how much better than a coin one can tell whether this person is in"),
 }
 
-TERMS: Mapping[str, str] = {
-    "error": "the largest 95 % error of a number of the answer",
-    "relative_error": "the largest 95 % error of a number, divided by that number; of those that are not 0",
+
+@dataclass(frozen=True, slots=True)
+class AnswerTerm:
+    """A single number about the whole answer, which a preference can compare.
+
+    ``words``: what it is, in words. ``takes``: what it takes in parentheses, as in guess(b), a probability strictly
+    between 0 and 1; "" for one that takes nothing. ``example``: a comparison, for messages. ``is_error``: whether it
+    tells how good the answer is, and not what it tells of people.
+    """
+
+    words: str
+    example: str
+    takes: str = ""
+    is_error: bool = False
+
+
+TERMS: Mapping[str, AnswerTerm] = {
+    "error": AnswerTerm("the largest 95 % error of a number of the answer", "error <= 10", is_error=True),
+    "relative_error": AnswerTerm(
+        "the largest 95 % error of a number, divided by that number; of those that are not 0",
+        "relative_error <= 0.5",
+        is_error=True,
+    ),
+    "guess": AnswerTerm(
+        "how probably somebody who knows everybody else guesses a fact about a person, which they would guess with "
+        "the probability b beforehand",
+        "guess(0.1) <= 0.2",
+        takes="b",
+    ),
+    "posterior": AnswerTerm(
+        "what a suspicion of p that a person is in can become, for somebody who knows everybody else",
+        "posterior(0.01) <= 0.05",
+        takes="p",
+    ),
 }
-"""The single numbers about the answer that a preference can compare, each with what it is in words."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
 """Short names of preferences, and presets: one row of a table each. The condition behind a name is always shown.
 
-A preset is a condition on risk and accuracy, such as ``advantage:0.1,relative_error:0.5``. The reasons for its numbers
+A preset is a condition on risk and accuracy, such as ``advantage:0.1,relative_error:0.25``. The reasons for its numbers
 are in the controller's guide.
 """
 
@@ -21,18 +21,22 @@ class ShortName:
     """What a short name stands for: ``ratio:0.95`` stands for MIN(rdr) / MAX(rdr) >= 0.95.
 
     ``left`` and ``operator``: the left side and the operator of this comparison. ``example``: a number that may follow
-    the name, for messages. ``most``: the largest number that may follow it.
+    the name, for messages. ``most``: the largest number that may follow it. ``above``: what it has to exceed: nobody
+    guesses less often with an answer than without.
     """
 
     left: Term
     operator: str
     example: str
     most: float = sys.float_info.max
+    above: float = 0.0
 
     @property
     def takes(self) -> str:
         """Return in words which numbers may follow the short name."""
-        return "a positive number" if self.most == sys.float_info.max else f"a number above 0 and at most {self.most:g}"
+        if self.most == sys.float_info.max:
+            return "a positive number"
+        return f"a number above {self.above:g} and at most {self.most:g}"
 
 
 SHORT_NAMES: Mapping[str, ShortName] = {
@@ -42,6 +46,8 @@ SHORT_NAMES: Mapping[str, ShortName] = {
     "advantage": ShortName(PeopleAggregate("MAX", "advantage"), "<=", "0.2", most=1.0),
     "error": ShortName(AnswerNumber("error"), "<=", "10"),
     "relative_error": ShortName(AnswerNumber("relative_error"), "<=", "0.5"),
+    "guess": ShortName(AnswerNumber("guess", 0.1), "<=", "0.2", most=1.0, above=0.1),
+    "posterior": ShortName(AnswerNumber("posterior", 0.01), "<=", "0.05", most=1.0, above=0.01),
 }
 
 
@@ -53,6 +59,7 @@ class Preset:
     words: str
 
 
+_EXACT_ENOUGH = "and no number is off by more than a quarter of itself or, if it has bounds, of their width"
 SAFE_ADVANTAGE = 0.25
 """The advantage up to which advice calls an ε safe if the preference does not decide: that of ``balanced``."""
 SAFE_LIMIT = SAFE_ADVANTAGE * (1.0 + 1e-12)
@@ -60,18 +67,17 @@ SAFE_LIMIT = SAFE_ADVANTAGE * (1.0 + 1e-12)
 
 PRESETS: Mapping[str, Preset] = {
     "cautious": Preset(
-        "advantage:0.1,relative_error:0.5",
-        "of 100 guesses who is in at most 5 more are right than by tossing a coin, and no number is off by more than "
-        "half of itself",
+        "advantage:0.1,relative_error:0.25",
+        f"of 100 guesses who is in at most 5 more are right than by tossing a coin, {_EXACT_ENOUGH}",
     ),
     "balanced": Preset(
-        f"advantage:{SAFE_ADVANTAGE:g},relative_error:0.5",
-        "of 100 guesses who is in at most 12.5 more are right than by tossing a coin, and no number is off by more "
-        "than half of itself",
+        f"advantage:{SAFE_ADVANTAGE:g},relative_error:0.25",
+        f"of 100 guesses who is in at most 12.5 more are right than by tossing a coin, {_EXACT_ENOUGH}",
     ),
     "exploratory": Preset(
-        "advantage:0.5,relative_error:1",
-        "of 100 guesses who is in at most 25 more are right than by tossing a coin, and no number is off by more than "
-        "itself",
+        "advantage:0.5,relative_error:0.25",
+        f"of 100 guesses who is in at most 25 more are right than by tossing a coin, {_EXACT_ENOUGH}",
     ),
 }
+USUAL_PRESET = "balanced"
+"""The preset that limits where a controller starts, where they stated no other preference."""

@@ -35,9 +35,18 @@ class Number:
 
 @dataclass(frozen=True, slots=True)
 class AnswerNumber:
-    """A single number about the whole answer, such as its largest error, by its name in SQL."""
+    """A single number about the whole answer, such as its largest error, by its name in SQL.
+
+    ``given``: the probability that it takes, as in guess(0.1); None for a number that takes none.
+    """
 
     name: str
+    given: float | None = None
+
+    @property
+    def text(self) -> str:
+        """Return the number as SQL writes it: ``error``, or ``guess(0.1)``."""
+        return self.name if self.given is None else f"{self.name}({write_number(self.given)})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,8 +139,8 @@ def write_term(term: Term, filters: Mapping[str, str], above: int = 0) -> str:
     match term:
         case Number(value):
             text = write_number(value)
-        case AnswerNumber(name):
-            text = name
+        case AnswerNumber():
+            text = term.text
         case PeopleAggregate(function, column, fraction, name):
             given = f", {write_number(fraction)}" if fraction is not None and FUNCTIONS[function].takes_fraction else ""
             text = f"{function}({column}{given})"
@@ -179,8 +188,8 @@ def evaluate_term(term: Term, rdrs: RDRs | None) -> float | None:
     match term:
         case Number(value):
             return value
-        case AnswerNumber(name):
-            return None if rdrs is None else _find_plain(name, rdrs)
+        case AnswerNumber():
+            return None if rdrs is None else _find_plain(term.text, rdrs)
         case PeopleAggregate():
             return None if rdrs is None else evaluate_aggregate(term, rdrs)
         case Negative(operand):

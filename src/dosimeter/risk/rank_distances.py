@@ -5,6 +5,7 @@ Pure. All values are private.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,7 @@ import numpy as np
 
 from dosimeter.arrays import sum_rows
 from dosimeter.html import Private
+from dosimeter.mechanisms import score_error
 from dosimeter.risk.exposure import RDRs, Sensitivities
 
 if TYPE_CHECKING:
@@ -41,6 +43,19 @@ class RankCell(Private):
     column: GroupColumn | None
     answer: float
     weight: float
+
+    def find_error(self, epsilon: float, cells: int) -> float:
+        """Return how far the drawn number can lie from the exact one, with 95 %; ∞ for a group without values (E3).
+
+        ``epsilon``: the share of ε that this number is drawn with. ``cells``: for how many draws that holds, at once.
+        """
+        counts = self.rank.count(self.column)
+        if not counts.any():
+            return math.inf
+        scores = self.rank.scores(counts, epsilon)
+        near = scores <= scores.min() + score_error(self.rank.scale(epsilon), cells * len(scores))
+        reached = self.rank.candidates[near][[0, -1]].astype(np.float64) * float(self.rank.unit)
+        return float(np.abs(reached - self.answer).max())
 
     def distances(self, epsilon: float, points: FloatArray) -> FloatArray:
         """Return the expected distance of the drawn number from each of ``points``, in the units of the norm.

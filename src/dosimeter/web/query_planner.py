@@ -44,8 +44,8 @@ class QueryPlanner:
     def find_test_cost(self, left: Decimal | None) -> float:
         """Return what the noisy test costs: as the settings say, otherwise a tenth of what is left, to one digit.
 
-        ``left``: in the account; None without a budget: then a tenth of ε = 1. Rounded down, but not to 0: where nothing
-        is left, the account refuses the test.
+        ``left``: in the account; None without a budget: then a tenth of ε = 1. Rounded down, but not to 0: where
+        nothing is left, the account refuses the test.
         """
         if self.settings.svt is not None:
             return self.settings.svt

@@ -34,8 +34,8 @@ class DatasetSettings:
     """One dataset: where its data and public facts are, and on which terms its account is opened.
 
     Fields that are called like an option of ``dosimeter release`` mean the same. ``group_delta``: analysts may also
-    group by columns whose values nobody declared, at this δ for each answer (H1). ``svt``: what the noisy test costs; by
-    default a tenth of what is left in the account when an answer is approved. ``allow_identifying``: analysts may
+    group by columns whose values nobody declared, at this δ for each answer (H1). ``svt``: what the noisy test costs;
+    by default a tenth of what is left in the account when an answer is approved. ``allow_identifying``: analysts may
     ask about single persons, by columns that identify people.
     """
 

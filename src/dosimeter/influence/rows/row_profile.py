@@ -70,7 +70,6 @@ class RowProfile(Private):
     inputs: Mapping[str, tuple[IntArray, NDArray[np.bool_]]]
     attributes: Mapping[str, NDArray[np.generic]]
 
-    counts_undeclared: ClassVar[str] = "individuals"
     holds_totals: ClassVar[bool] = True
 
     @property

@@ -72,7 +72,8 @@ class UnitProfile(Private):
     one group. ``inside``: whether the row has entries. Row r has the entries ``starts[r]:starts[r + 1]``. ``group`` and
     ``fields`` have one element per entry; ``group`` is an index into ``keys``, the groups' values. A quantile's field
     (v…) holds indices into ``values``: lists of the values near the quantile, each value with how many of the
-    individual's rows have it. ``undeclared``: how many rows of the data meet the WHERE and are in no declared group.
+    individual's rows have it. ``undeclared``: how many individuals have rows that meet the WHERE and are in no declared
+    group.
     """
 
     layout: Layout
@@ -85,9 +86,8 @@ class UnitProfile(Private):
     values: Mapping[str, tuple[Values, ...]]
     attributes: Mapping[str, NDArray[np.generic]]
     identities: pa.Table
-    undeclared: int  # rows that meet the WHERE and are in no declared group (C7)
+    undeclared: int  # individuals with rows that meet the WHERE and are in no declared group (C7)
 
-    counts_undeclared: ClassVar[str] = "rows"
     holds_totals: ClassVar[bool] = False
 
     @property
@@ -261,7 +261,7 @@ def _count_touched(plan: QueryPlan, rows: Rows) -> int:
 
 
 def _count_undeclared(plan: QueryPlan, rows: Rows) -> int:
-    """Return how many rows that meet the WHERE are in no declared group.
+    """Return how many individuals have rows that meet the WHERE and are in no declared group.
 
     If the groups can be read from the table's own rows, a cheap query comes first, without the WHERE and without the
     queries of IN and EXISTS. If it finds no row in an undeclared group, the answer is 0 and those queries need not run.

@@ -307,9 +307,9 @@ def _field_trees(layout: Layout, field: UnitField, inside: exp.Expression | None
 
 
 def undeclared_query(plan: QueryPlan, relation: exp.Expression, *, everywhere: bool = False) -> exp.Select | None:
-    """Return the query for how many rows that meet the WHERE are in groups that nobody declared (C7).
+    """Return the query for how many individuals have rows that meet the WHERE in groups that nobody declared (C7).
 
-    None if the query has no groups, or if groups are thresholded. ``everywhere``: count all rows, whether or not they
+    None if the query has no groups, or if groups are thresholded. ``everywhere``: look at all rows, whether or not they
     meet the WHERE.
     """
     if plan.threshold is not None:
@@ -317,8 +317,8 @@ def undeclared_query(plan: QueryPlan, relation: exp.Expression, *, everywhere: b
     declared = conjunction(is_declared(group.tree, group.values or ()) for group in plan.groups)
     if declared is None:
         return None
-    inside = exp.Count(this=exp.Case(ifs=[exp.If(this=declared, true=exp.Literal.number(1))]))
-    undeclared = exp.Sub(this=exp.Count(this=exp.Star()), expression=inside)
+    outside = exp.Case(ifs=[exp.If(this=declared, true=exp.Null())], default=column_tree(plan.schema.unit))
+    undeclared = exp.Count(this=exp.Distinct(expressions=[outside]))
     query = exp.select(alias(undeclared, UNDECLARED)).from_(relation.copy(), copy=False)
     return query if everywhere or plan.where is None else query.where(plan.where.copy(), copy=False)
 

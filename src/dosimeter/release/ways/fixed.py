@@ -80,11 +80,12 @@ class Fixed(Way):
             reason = Problem(word(refusal))
             return FixedPreview(reason=reason, epsilon=self.epsilon, rdr=line.rdr, sees=DENIED)
         plan, accuracy = prepared.plan, risk.foresee(self.epsilon, clamp=prepared.order.clamp)
+        drawn, names = rank_errors(plan, self.epsilon), plan.aggregate_names
         seen = describe_released(
             plan,
             epsilon=self.epsilon,
-            error_95=[each.worst for each in accuracy],
-            rank_errors={**rank_errors(plan, self.epsilon)} if plan.ranks else None,
+            error_95=[None if name in drawn else each.worst for name, each in zip(names, accuracy, strict=True)],
+            rank_errors={**drawn} if plan.ranks else None,
             about=foresee_about(prepared, self.epsilon),
         )
         return FixedPreview(

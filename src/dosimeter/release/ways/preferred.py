@@ -100,7 +100,9 @@ class Preferred(Way):
 
     def preview(self, prepared: PreparedRelease, risk: Risk, charges: RequestCharges) -> Preview:
         refuse = partial(find_refusal, charges)
-        choice = choose(risk, self.preference, prepared.candidates, available=charges.remaining, refuse=refuse)
+        choice = choose(
+            risk, self.preference, prepared.candidates, available=charges.remaining, refuse=refuse, hidden=True
+        )
         objection = find_objection(choice, charges, self.epsilon)
         if objection is not None:
             return PreferredPreview(reason=Problem(word(objection)), choice=choice, sees=DENIED)
@@ -139,6 +141,9 @@ class PreferredPreview(Preview):
     @property
     def findings(self) -> tuple[Finding, ...]:
         return self.choice.findings
+
+    def judge(self, risk: Risk, charges: RequestCharges) -> Choice:
+        return self.choice
 
     def describe(self) -> JsonObject:
         reason: JsonObject = {"reason": self.describe_reason()}

@@ -30,8 +30,8 @@ class ColumnError:
     ``drowned``: at least half of the numbers are no larger than their errors, or have too few people to tell. ``text``
     and ``relative``: the typical error and the relative one in words. ``aside`` of a column with one number: the range
     in which the released number will lie, such as "88 to 112"; of one with several: the error of the worst group, such
-    as "worst ± 30", or "" if it equals ``text``. It is also "" if the error has no bound. Of an error in rows: of how many
-    rows, in an average group, where each individual has one row; ``relative`` is then the share of these.
+    as "worst ± 30", or "" if it equals ``text``. It is also "" if the error has no bound. Of an error
+    in rows: of how many rows, in an average group, where each individual has one row.
     """
 
     typical: float | None
@@ -89,14 +89,9 @@ def _find_error(measured: MeasuredQuery, line: Candidate, place: int) -> ColumnE
     if share is None and typical is not None and not in_rows and number > 0.0:
         share = typical / number
     text = "too few" if too_few else write_error(typical, worst, in_rows=in_rows)
-    aside, part = "", share
-    behind = (
-        measured.risk.matched / max(1, len(measured.groups))
-        if measured.risk.plan.schema.max_rows_per_unit == 1
-        else 0.0
-    )
-    if in_rows and worst is not None and behind > 0.0:
-        aside, part = f"of about {behind:,.0f}", worst / behind
+    aside, plan = "", measured.risk.plan
+    if in_rows and plan.schema.max_rows_per_unit == 1:
+        aside = f"of about {measured.risk.matched / max(1, len(measured.groups)):,.0f}"
     if not (too_few or in_rows or worst is None):
         values, most = measured.exact[name], write_error(None, worst, in_rows=False)
         if len(values) == 1:
@@ -111,7 +106,7 @@ def _find_error(measured: MeasuredQuery, line: Candidate, place: int) -> ColumnE
         too_few=too_few,
         drowned=too_few or (not in_rows and foreseen.numbers > 0 and 2 * foreseen.drowned >= foreseen.numbers),
         text=text,
-        relative="–" if part is None or too_few else f"{format_number(100.0 * part, 2)} %",
+        relative="–" if share is None or too_few else f"{format_number(100.0 * share, 2)} %",
         aside=aside,
     )
 
@@ -123,44 +118,6 @@ def write_error(typical: float | None, worst: float | None, *, in_rows: bool) ->
     """
     size = worst if typical is None else typical
     return NO_ERROR if size is None else format_error(size, in_rows=in_rows)
-
-
-def find_enough(measured: MeasuredQuery, wanted: float | None) -> float | None:
-    """Return the smallest ε at which the error of every column is at most ``wanted``; None if there is none.
-
-    If the answer has groups, the error of a column is the median over its groups. None also if ``wanted`` is None, or
-    if a column is drawn by rank, because its error is in rows.
-    """
-    if wanted is None:
-        return None
-    columns = [show_errors(measured, place) for place in range(len(measured.columns))]
-    good = [
-        line.epsilon
-        for line in measured.candidates
-        if all(_is_enough(errors[line.epsilon], wanted) for errors in columns)
-    ]
-    return min(good, default=None)
-
-
-def _is_enough(error: ColumnError, wanted: float) -> bool:
-    if error.too_few:  # the few groups that can be told are the largest ones, not typical ones
-        return False
-    return error.typical is not None and not error.in_rows and error.typical <= wanted * (1.0 + 1e-12)
-
-
-def find_share(measured: MeasuredQuery, epsilon: float) -> float | None:
-    """Return the relative error of a typical number, in the column where it is largest; None if none can be told.
-
-    Where a column is drawn by rank: by which share of the people in an average group the rank may be off.
-    """
-    shares = []
-    for place in range(len(measured.columns)):
-        error, matched = show_errors(measured, place)[epsilon], measured.risk.matched
-        if error.in_rows and error.typical is not None and matched:
-            shares.append(error.typical * max(1, len(measured.groups)) / matched)
-        elif not error.in_rows and error.typical is not None and error.share is not None:
-            shares.append(error.share)
-    return max(shares, default=None)
 
 
 def write_errors(measured: MeasuredQuery, epsilon: float) -> str:

@@ -199,7 +199,7 @@ def read_preference(state: ServerState, case: Case, user: User, form: DecisionFo
     if case.served.settings.algorithm == "find-and-release":
         return parse_preference(f"variance:{case.served.settings.variance!r}")
     standard = read_standards(state, user)
-    form = standard.settle(form, case.prepared.plan)
+    form = standard.settle(form)
     preference = write_preference(form, case.served.schema, standard.percents["normal"])  # whatever the priority
     if len(preference.text) > LONGEST_PREFERENCE:  # short names are written out
         raise PreferenceError(f"Written out, the preference has more than {LONGEST_PREFERENCE:,} letters. Shorten it.")

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from dosimeter.findings import Finding, Summary, Verdict, pick, word_all
+from dosimeter.findings import Finding, Summary, Verdict, pick, summarize, word_all
 from dosimeter.findings import on_people as people
 from dosimeter.risk import SAFE_LIMIT, Preference, parse_preference
 from dosimeter.web.decision.approve import Approval
@@ -19,7 +19,7 @@ from dosimeter.web.decision.form import word_condition
 from dosimeter.web.decision.measured import MeasuredQuery, recall_measured
 from dosimeter.web.decision.offer import Offer, make_offer
 from dosimeter.web.decision.page import find_own_threshold
-from dosimeter.web.decision.proposal import find_for_approval, find_looser, list_cautions, summarize_offer
+from dosimeter.web.decision.proposal import find_for_approval, find_looser, list_cautions
 from dosimeter.web.decision.undeclared import describe_shown
 from dosimeter.web.decision.unseen import word_suspicion, word_unseen_gain
 from dosimeter.web.state import ServerState
@@ -93,12 +93,14 @@ class Confirmation:
     @cached_property
     def summary(self) -> Summary | None:
         """Return the decision in short: the same as on the page."""
-        return None if self.findings is None else summarize_offer(self.offer, self.findings)
+        return None if self.findings is None else summarize(self.findings)
 
     @property
     def warnings(self) -> tuple[str, ...]:
         """Return the warnings of the page, but the one that is on top of this page already."""
-        found = () if self.findings is None or self.summary is None else list_cautions(self.findings, self.summary)
+        found = (
+            () if self.findings is None or self.summary is None else list_cautions(self.findings, self.summary, self.at)
+        )
         return word_all(each for each in found if not isinstance(each, people.SinglesOut))
 
     @property

@@ -37,8 +37,8 @@ def list_displaced(
 
     Each comes with the largest ε at which it could be answered now; the second value is how many were examined.
     Where ε is found from a preference, an answer counts as possible only at candidates that meet the controller's
-    ``standard``; otherwise at any candidate. Each query is taken to cost what the query of ``offer`` costs. At most the first 20 queries are
-    examined, for about 5 seconds.
+    ``standard``; otherwise at any candidate. Each query is taken to cost what the query of ``offer`` costs. At most the
+    first 20 queries are examined, for about 5 seconds.
     """
     left_now = set(offer.remaining)
     left_then = set(offer.charges.remaining(offer.candidates, offer.charges.after(epsilon)))
@@ -75,7 +75,7 @@ def _find_meeting(
     data as they are now; a measurement of other data does not count.
     """
     prepared, known = served.prepare(query.sql), recall_measured(served.worker, query.id)
-    preference = standard.prefer(prepared.plan)
+    preference = standard.prefer(served.schema)
     if known is not None and known.fingerprint == digest:
         choice = known.choose(preference)
     else:

@@ -105,8 +105,9 @@ class UnseenPage:
     ``missing``: a sentence on the others. ``expected``: the errors by column.
     ``enough``: the smallest ε that gives the wanted error. ``limit``: the largest ε that the controller's ``standard``
     allows whatever the data; None if the schema does not tell. ``start``: the ε that is selected at first; None if none
-    is. ``shown``: how many of the choices are shown at once; the others are folded. ``cost``: what an approval costs. ``risk``: what an attacker
-    could learn, where the noisy test finds ε. ``preview``: the answer as its analyst will see it.
+    is. ``shown``: how many of the choices are shown at once; the others are folded. ``cost``: what an approval costs.
+    ``risk``: what an attacker could learn, where the noisy test finds ε. ``preview``: the answer as its analyst will
+    see it.
     """
 
     template: ClassVar[str] = "decide_blind.html"
@@ -230,7 +231,7 @@ def build_page(
     whether the data changed. ``revive``: if somebody stopped the evaluation of the form's preference, begin it again.
     """
     offer, standard = make_offer(state, case.served, case.prepared), read_standards(state, user)
-    form = standard.settle(form, case.prepared.plan)
+    form = standard.settle(form)
     head = PageHead(state, case, offer, form, refusal)
     if needs_consent(case):
         return _describe_unseen(state, case, offer, head, standard)
@@ -334,5 +335,5 @@ def find_own_threshold(state: ServerState, case: Case, user: User, measured: Mea
     if case.served.settings.algorithm == "find-and-release":
         return None
     standard = read_standards(state, user)
-    choice = measured.recall(standard.prefer(case.prepared.plan, case.query.priority))
+    choice = measured.recall(standard.prefer(case.served.schema, case.query.priority))
     return None if choice is None else OwnThreshold(standard.name, choice)

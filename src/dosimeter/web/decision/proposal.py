@@ -6,7 +6,7 @@ confirmation show filters of this list.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from dosimeter.findings import (
@@ -16,21 +16,20 @@ from dosimeter.findings import (
     LooserThanOwn,
     Proposal,
     Summary,
-    Verdict,
     find_for_proposal,
     pick,
-    summarize,
     word,
 )
 from dosimeter.findings import on_people as people
 from dosimeter.release import find_refusal
 from dosimeter.risk import PRESETS
-from dosimeter.web.decision.accuracy import find_enough, find_share
 from dosimeter.web.decision.form import find_preset
 from dosimeter.web.decision.measured import MeasuredQuery
 from dosimeter.web.decision.offer import Offer
 
 UNDECIDED = (people.DecidesNothing, people.NobodyMoves)
+ASIDE = (*UNDECIDED, people.AllowedByGroups)
+"""Warnings that are remarks where they are no cautions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,13 +72,11 @@ def find_for_approval(
         remaining=offer.remaining,
         testing=offer.testing,
         epsilon_svt=float(offer.charges.epsilon_svt),
+        hidden=offer.algorithm == "find",
         wanted=wanted,
-        enough=find_enough(measured, wanted),
         looser=find_looser(offer, own),
         refusal=None if offer.found is not None else find_refusal(offer.charges, choice.meeting),
         smallest=measured.smallest_group,
-        rows=max(1, len(measured.groups)),
-        share=find_share(measured, at),
         meets_people=by_people is not None and any(c.satisfied for c in by_people.candidates if c.epsilon == at),
         here=measured.find_at(at),
         accuracies=measured.answers,
@@ -87,35 +84,19 @@ def find_for_approval(
     return find_for_proposal(proposal, costs)
 
 
-def summarize_offer(offer: Offer, findings: Sequence[Finding]) -> Summary:
-    """Return the decision in short: the page and its confirmation say the same, word for word.
+def list_cautions(findings: Iterable[Finding], summary: Summary, epsilon: float) -> list[Finding]:
+    """Return what a controller must read first of this ε, but for what the verdict says already.
 
-    Where ε is found from the data, none of the limits on risk is promised (G2), so nothing speaks *for* it.
+    That the preference decides nothing is said by the line on risk; what the largest candidate would do is a remark. So
+    is what larger ε's are allowed by.
     """
-    found = summarize(findings)
-    if offer.algorithm != "find":
-        return found
-    lines = tuple(
-        replace(line, verdict=Verdict.OPEN) if line.name == "Risk" and line.verdict is Verdict.FOR else line
-        for line in found.lines
-    )
-    if found.verdict is not Verdict.FOR:
-        return replace(found, lines=lines)
-    return Summary(
-        lines, Verdict.OPEN, "No limit on risk is promised where ε is found from the data. Judge the purpose."
-    )
 
+    def is_told(found: Finding) -> bool:
+        if isinstance(found, people.AllowedByGroups):
+            return found.by_cell is not None and epsilon <= found.by_cell
+        return isinstance(found, UNDECIDED) or word(found) in summary.advice
 
-def list_cautions(findings: Iterable[Finding], summary: Summary) -> list[Finding]:
-    """Return what a controller must read first, but for what the verdict says already.
-
-    That the preference decides nothing is said by the line on risk; what the largest candidate would do is a remark.
-    """
-    return [
-        each
-        for each in pick(findings, CAUTIONS)
-        if not isinstance(each, UNDECIDED) and word(each) not in summary.advice
-    ]
+    return [found for found in pick(findings, CAUTIONS) if not is_told(found)]
 
 
 def find_looser(offer: Offer, own: OwnThreshold | None) -> LooserThanOwn | None:

@@ -11,9 +11,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from dosimeter.measures import Count, CountRows
-from dosimeter.planning import QueryPlan
 from dosimeter.release import PreparedRelease
-from dosimeter.risk import PRESETS, Preference, parse_preference
+from dosimeter.risk import PRESETS, Preference
+from dosimeter.schema import Schema
 from dosimeter.web.decision.form import DecisionForm, write_preference
 from dosimeter.web.state import ServerState
 from dosimeter.web.store import OWN, User, read_standard, read_thresholds
@@ -29,24 +29,17 @@ class Standard:
     name: str
     percents: Mapping[str, float]
 
-    def settle(self, form: DecisionForm, plan: QueryPlan) -> DecisionForm:
-        """Return the form with this standard's preference, if the form names none.
-
-        Where something is drawn by rank, no ε meets a limit on errors (E3): then a preset's limit on people stands alone.
-        """
+    def settle(self, form: DecisionForm) -> DecisionForm:
+        """Return the form with this standard's preference, if the form names none."""
         if form.preset is not None:
             return form
-        if self.name == OWN or form.percent is not None:
-            return form.model_copy(update={"preset": "ratio"})
-        people = parse_preference(self.name).without_errors() if plan.ranks else None
-        if people is None:
-            return form.model_copy(update={"preset": self.name})
-        return form.model_copy(update={"preset": "own", "text": people.text})
+        kind = "ratio" if self.name == OWN or form.percent is not None else self.name
+        return form.model_copy(update={"preset": kind})
 
-    def prefer(self, plan: QueryPlan, priority: str = "normal") -> Preference:
+    def prefer(self, schema: Schema, priority: str = "normal") -> Preference:
         """Return the preference for a query of this priority: of two percentages, the smaller counts."""
         percent = min(self.percents["normal"], self.percents[priority])
-        return write_preference(self.settle(DecisionForm(), plan), plan.schema, percent)
+        return write_preference(self.settle(DecisionForm()), schema, percent)
 
     def find_limit(self, prepared: PreparedRelease, candidates: Iterable[float]) -> float | None:
         """Return the largest candidate that this standard allows whatever the data; None if the schema does not tell.

@@ -29,7 +29,7 @@ from dosimeter.web.decision.form import DecisionForm
 from dosimeter.web.decision.offer import Offer
 
 MOST_ROWS = 14  # with so few candidates, none are folded
-WINDOW = 2  # candidates on each side of those that matter
+WINDOW = 1  # candidates on each side of those that matter
 LEAST_FOLDED = 3
 NEAR = 34.0  # marks of the slider that are nearer than this, in percent, turn away from each other
 EDGE, MARK_LETTER = 12.0, 3.2  # of the slider: where texts run inwards, and how wide a letter is, in percent
@@ -200,8 +200,7 @@ def _close(run: Sequence[Candidate], offer: Offer) -> Sequence[Candidate | str]:
         return run
     met = {True: "all meet it", False: "none meets it", None: "alike"}[run[0].satisfied]
     gone = "" if run[0].epsilon in offer.remaining else "; beyond the budget"
-    ends = [format_epsilon(each.epsilon) for each in (run[0], run[-1])]
-    return [f"{len(run)} more, {ends[0]} to {ends[1]}: {met}{gone}"]
+    return [f"{len(run)} more: {met}{gone}"]
 
 
 # ---------------------------------------------------------------- the slider

@@ -19,7 +19,10 @@ from dosimeter.findings import (
     Weight,
     count_exposed,
     find_accuracy_notes,
+    find_enough,
+    find_start,
     pick,
+    summarize,
     word,
     word_all,
 )
@@ -36,7 +39,6 @@ from dosimeter.show.charts import Chart, bins_chart
 from dosimeter.web.decision.accuracy import (
     MOST_COLUMNS,
     ColumnError,
-    find_enough,
     show_errors,
     write_errors,
     write_wanted,
@@ -45,7 +47,7 @@ from dosimeter.web.decision.budget import CostView, view_cost
 from dosimeter.web.decision.form import DecisionForm
 from dosimeter.web.decision.measured import MeasuredQuery
 from dosimeter.web.decision.offer import Offer
-from dosimeter.web.decision.proposal import UNDECIDED, OwnThreshold, find_for_approval, list_cautions, summarize_offer
+from dosimeter.web.decision.proposal import ASIDE, OwnThreshold, find_for_approval, list_cautions
 from dosimeter.web.decision.tradeoff import (
     CAUTIOUS,
     ENOUGH,
@@ -148,13 +150,8 @@ def build_view(
     ``own``: the controller's own threshold, to warn of a preference that is looser; None: no warning.
     """
     offer = offer.prefer(choice)
-    enough = find_enough(measured, wanted_error)
-    limits = choice.preference.without_errors() if choice.preference.about_errors else None
-    limited = None if limits is None else measured.recall(limits)
-    start = find_start(
-        offer, choice, enough, measured.risk.matched,
-        limited=None if limited is None else limited.find_granted(offer.remaining),
-    )  # fmt: skip
+    enough = find_enough(measured.answers, wanted_error)
+    start = find_slider_start(measured, offer, choice, wanted_error)
     selected = start.epsilon if form.epsilon is None else round_down(form.epsilon, offer.candidates)
     bins, cost, columns = measured.bins(selected), view_cost(offer, selected), measured.columns
     column = form.measure if form.measure in columns else columns[0]
@@ -163,15 +160,15 @@ def build_view(
     drawn = errors[column]
     axis = measured.once(("axis", form.raw), lambda: range_axis(measured.candidates, raw=form.raw))
     found = find_for_approval(measured, offer, selected, cost.findings, wanted=wanted_error, own=own)
-    told, refusal, summary = pick(found, (*GIVEN, *STATES)), offer.refuse(selected), summarize_offer(offer, found)
+    told, refusal, summary = pick(found, (*GIVEN, *STATES)), offer.refuse(selected), summarize(found)
     line = word_all(each for each in pick(told, GIVEN) if each.weight is Weight.AGAINST)  # why nothing is found
     states = word_all(each for each in pick(told, STATES) if each.weight is Weight.WARNING)
-    remarks = [*word_all((*told, *pick(found, UNDECIDED))), *choice.notes]
+    remarks = [*word_all((*told, *pick(found, ASIDE))), *choice.notes]
     return DecisionView(
         measured=measured,
         offer=offer,
         choice=choice,
-        cautions=list_cautions(found, summary),
+        cautions=list_cautions(found, summary, selected),
         line=" ".join(line),
         states=states,
         notes=tuple(note for note in dict.fromkeys(remarks) if note not in (*line, *states)),
@@ -204,11 +201,13 @@ def _list_measures(offer: Offer, found: Sequence[Finding]) -> Iterator[RiskSente
     for each in found:
         match each:
             case people.OwnGuarantee():
-                yield RiskSentence("shield", word(each), aside=True)
+                yield RiskSentence("shield", word(each))
             case people.RightGuesses():  # also in the line on risk
                 yield RiskSentence("guesses", word(each), 50.0 * each.advantage, aside=True)
             case people.Suspicion():
-                yield RiskSentence("suspicion", word(each), 100.0 * each.posterior)
+                yield RiskSentence("suspicion", word(each), 100.0 * each.posterior, aside=True)
+            case people.GuessedFact():
+                yield RiskSentence("fact", word(each), 100.0 * each.guess)
             case people.PickedOut():
                 yield RiskSentence("picked", word(each), 100.0 * each.chance, aside=True)
             case people.TestAtWorst():
@@ -230,41 +229,27 @@ def _find_instead(offer: Offer, selected: float, start: float) -> float | None:
     return min(start, max(below)) if start in allowed else max(below)
 
 
-def find_start(
-    offer: Offer, choice: Choice, enough: float | None, touched: int | None = None, *, limited: float | None = None
-) -> SliderStart:
-    """Return where the slider starts: at the ε that the preference finds, or at ``enough`` if that is smaller.
+def find_slider_start(measured: MeasuredQuery, offer: Offer, choice: Choice, wanted_error: float | None) -> SliderStart:
+    """Return where the slider starts: at the ε that ``find_start`` gives, or that the noisy test likely finds.
 
-    A preference that every candidate meets finds none (F4): then the largest ε with a small membership advantage counts
-    as found. If nothing is found, the slider starts at ``limited``, or else at the smallest ε. A start that the account
-    does not grant is rounded down to one that it does. ``enough``: the smallest ε with the wanted error; None if there
-    is none. ``limited``: the largest ε that meets the preference's conditions on people; None if that is not known.
-    ``touched``: how many people the query touches; if it touches nobody, the reason says so.
+    Where every candidate meets the preference (F4), the start has a small membership advantage at most. Where there is
+    none, the slider stands at the largest ε that meets the preference's conditions on people, if that is known,
+    otherwise at the smallest.
     """
-    left = offer.remaining or offer.candidates
-    if offer.testing:
-        likely = offer.found
-        return (
-            SliderStart(min(left), "the test likely finds none")
-            if likely is None
-            else SliderStart(likely, "the ε that the noisy test likely finds")
-        )
-    found, why = offer.found, "the largest ε that meets the preference"
-    if choice.undecided:
-        found, why = find_safe(choice.candidates), f"the preference decides nothing, and here {_SAFE_GUESSES}"
-        if touched == 0:
-            why = f"nobody is in this query; if somebody were, {_SAFE_GUESSES}"
-    if found is None:
-        if limited is not None:
-            return SliderStart(limited, "no ε is proposed; no larger one limits the risk as asked")
-        return SliderStart(min(left), "no ε is proposed, so this is the smallest")
-    good = [each for each in offer.meeting if each in left and enough is not None and each >= enough]
-    if good and min(good) < found:
-        found, why = min(good), "the smallest ε with the wanted accuracy"
-    start = round_down(found, left)
-    if start == max(left) and offer.charges.policy.budget is not None:
-        why = "the largest ε that the account still allows"
-    return SliderStart(start, why)
+    if offer.testing and offer.found is not None:
+        return SliderStart(offer.found, "the ε that the noisy test likely finds")
+    safe = find_safe(choice.candidates) if choice.undecided else None  # what limits no risk must not limit the start
+    granted = [each for each in offer.remaining if safe is None or each <= safe]
+    start = find_start(choice, measured.answers, granted, wanted_error)
+    if start.epsilon is not None:
+        by_guesses = safe is not None and start.reason == "account" and start.epsilon == safe
+        return SliderStart(start.epsilon, f"here {_SAFE_GUESSES}" if by_guesses else start.why)
+    limits = choice.preference.without_errors() if choice.preference.about_errors else None
+    limited = None if limits is None else measured.recall(limits)
+    shown = None if limited is None else limited.find_granted(offer.remaining)
+    return SliderStart(
+        min(offer.remaining or offer.candidates) if shown is None else shown, f"no ε is proposed: {start.why}"
+    )
 
 
 def round_down(wanted: float, candidates: Sequence[float]) -> float:

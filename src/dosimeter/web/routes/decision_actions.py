@@ -58,9 +58,9 @@ router = APIRouter()
 class ApproveForm(Approval):
     """The form of an approval, which has a reason.
 
-    ``confirmed``: the approved ε once more, as text, or what the noisy test costs where it will find ε. If it is empty or
-    differs, a page first asks whether the approval is meant. ``looser``: the controller agrees to a preference that is
-    looser than their own threshold (``word_looser``); without this, the page asks about it too.
+    ``confirmed``: the approved ε once more, as text, or what the noisy test costs where it will find ε. If it is empty
+    or differs, a page first asks whether the approval is meant. ``looser``: the controller agrees to a preference that
+    is looser than their own threshold (``LooserThanOwn``); without this, the page asks about it too.
     """
 
     reason: Reason

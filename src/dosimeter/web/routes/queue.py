@@ -144,7 +144,8 @@ def _find_done(state: ServerState, user: User, query_id: str) -> StoredQuery | N
 def show_settings(request: Request, state: StateOf, user: Controller, saved: bool = False) -> Response:
     thresholds = read_thresholds(state.database, user)
     return render(
-        request, "settings.html", user, thresholds=thresholds, standard=read_standard(state.database, user), saved=saved, examples=_exemplify(state, thresholds),
+        request, "settings.html", user, thresholds=thresholds, standard=read_standard(state.database, user),
+        saved=saved, examples=_exemplify(state, thresholds),
         people=list_people(state.database), served=state.datasets.values(),
         limits=state.settings,
     )  # fmt: skip

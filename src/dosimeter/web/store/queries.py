@@ -27,7 +27,7 @@ Controllers may set their own.
 """
 OWN = "own"
 STANDARDS = ("balanced", "cautious", "exploratory", OWN)
-"""What can rule the defaults of a controller's decision pages: a preset, or their own thresholds. The first by default."""
+"""What can rule the defaults of a controller's decision pages: a preset, the first by default, or own thresholds."""
 
 
 def submit_query(
