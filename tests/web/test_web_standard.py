@@ -189,14 +189,14 @@ def test_blind_page_starts_below_the_own_standard_and_folds_small_epsilons(site:
             assert re.findall(r'value="([^"]+)" required checked', page) == [limit]
             assert f"allows ε = {limit} at most, whatever the data." in read_text(page)
         carol.act("/settings", standard="balanced", **DEFAULTS)
-    page = open_page(site, "carol")
-    page.goto(f"/decide/{query_id}")
-    rows = page.locator("table.choices tbody tr")
+    opened = open_page(site, "carol")
+    opened.goto(f"/decide/{query_id}")
+    rows = opened.locator("table.choices tbody tr")
     smaller = sum(epsilon < 0.1 for epsilon in site.state.datasets["clinic"].candidates)
-    expect(page.get_by_text(f"{smaller} smaller ε")).to_be_visible()
+    expect(opened.get_by_text(f"{smaller} smaller ε")).to_be_visible()
     shown = rows.locator("visible=true")
     expect(shown).to_have_count(rows.count() - smaller)
-    page.get_by_text(f"{smaller} smaller ε").click()
+    opened.get_by_text(f"{smaller} smaller ε").click()
     expect(rows.last).to_be_visible()
 
 
