@@ -35,7 +35,6 @@ from dosimeter.web.store.listing import (
 )
 from dosimeter.web.store.queries import (
     OWN,
-    STANDARDS,
     count_open,
     find_by_entry,
     find_own,
