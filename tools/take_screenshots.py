@@ -78,6 +78,10 @@ def take_all(folder: Path, *, everything: bool) -> None:
         size: ViewportSize = {"width": 1120, "height": 800}
         wide = {"viewport": size}
         carol, anna = sign_in(browser, demo, "carol", **wide), sign_in(browser, demo, "anna", **wide)
+        carol.goto("/settings")
+        carol.check("[name=standard][value=own]")  # the rare disease of the pictures meets no preset
+        carol.click("main button.primary")
+        carol.goto("/queue")
         anna.fill("#sql", "SELECT diagnosis, MODE(age) FROM clinic WHERE smoker GROUP BY diagnosis")
         anna.wait_for_selector("#check mark")
         take(anna, folder, "web-ask")

@@ -17,7 +17,7 @@ from dosimeter.cli.app import COMMANDS
 from dosimeter.findings import CAUTIONS, GIVEN, NEXT, STATES, AccountRefuses, Finding, TakesAllLeft, Weight
 from dosimeter.findings.on_answer import Rough
 from dosimeter.findings.sentences import SENTENCES
-from dosimeter.findings.verdict import _LINES, _REMINDERS
+from dosimeter.findings.verdict import _LINES
 from dosimeter.ledger.accounting import POLICIES, Policy
 from dosimeter.measures import SingleMeasure
 from dosimeter.measures.measure import Dependence
@@ -93,7 +93,7 @@ def test_every_finding_is_a_frozen_value_before_it_is_first_used() -> None:
 
 def test_every_finding_that_weighs_has_a_place_on_the_page() -> None:
     """Otherwise one could turn the verdict, and nobody would read why."""
-    told = {*CAUTIONS, *GIVEN, *STATES, *NEXT, *_REMINDERS, *(kind for _, kinds in _LINES.values() for kind in kinds)}
+    told = {*CAUTIONS, *GIVEN, *STATES, *NEXT, *(kind for _, kinds in _LINES.values() for kind in kinds)}
     weighty = {kind for kind in list_findings() if kind.weight is not Weight.REMARK}
     untold = {kind for kind in weighty if not issubclass(kind, tuple(told))}
     assert untold == {AccountRefuses, TakesAllLeft, Rough}  # told beside the cost, and in the advice

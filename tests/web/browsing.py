@@ -88,5 +88,10 @@ def approve_button(page: Page) -> Locator:
 
 
 def read_line(page: Page) -> Locator:
-    """The sentence that names the largest ε."""
-    return page.locator("#part-line .line")
+    """What is said of the preference: which ε it finds, or why none, and remarks."""
+    return page.locator("#part-line")
+
+
+def unfold(page: Page, part: str) -> None:
+    """Open a part of the decision page that is shown on demand."""
+    page.click(f"#{part} > summary")

@@ -20,6 +20,7 @@ from tests.web.browsing import (
     expect,
     find_barriers,
     read_line,
+    unfold,
     wait_for_approval,
     wait_for_decision,
     wait_for_epsilon,
@@ -55,6 +56,7 @@ def test_whole_story(site: Site, open_page: OpenPage) -> None:
     expect(approve_button(carol)).to_be_disabled()
     carol.keyboard.press("Home")
     wait_for_epsilon(carol, "0.001")
+    unfold(carol, "exposed")
     expect(carol.locator("#people")).to_contain_text("removing one changes count from 3 to 2")
     expect(carol.locator("#people")).to_contain_text("•••")
     carol.click("text=Reveal patient_id, name")
@@ -124,6 +126,7 @@ def test_scan_shows_progress_and_can_be_cancelled(site: Site, anna: Guest, open_
     query_id = anna.ask("SELECT SUM(visits) FROM clinic")
     carol = open_page(site, "carol")
     decide(carol, query_id)
+    unfold(carol, "exposed")
     carol.wait_for_selector("#people table")
     with keep_busy(worker):
         carol.select_option("[name=preset]", "medians")
@@ -228,6 +231,7 @@ def test_old_reading_cannot_be_approved_while_a_new_one_is_computed(
 ) -> None:
     carol = open_page(site, "carol")
     decide(carol, anna.ask(SUM))
+    unfold(carol, "exposed")
     carol.wait_for_selector("#people table")
     wait_for_approval(carol)
     before = carol.input_value("#epsilon")
@@ -345,7 +349,7 @@ def test_only_own_pages_are_ways_back(site: Site, guest: Guest) -> None:
         assert page.url.params["next"] == back
 
 
-@pytest.mark.clinic(algorithm="find-and-release", policy="budget:6", variance=0.01)
+@pytest.mark.clinic(algorithm="find-and-release", policy="budget:6", variance=0.01, svt=1.0)
 def test_noisy_test_is_described_by_its_worst_case(anna: Guest, carol: Guest) -> None:
     query_id = anna.ask()
     blind = read_text(carol.get(f"/decide/{query_id}").text)
@@ -359,7 +363,7 @@ def test_noisy_test_is_described_by_its_worst_case(anna: Guest, carol: Guest) ->
             "What is spent goes from 0 to at most 6, the whole budget." in page
         )  # ε = 5, the largest that fits, and 1
     for page in pages:
-        assert "The noisy test finds ε: at worst 5, and 6 is spent with the test." in page
-    learnt = [re.findall(r"What an attacker could learn.*?Accuracy", page) for page in pages]
+        assert "at worst 5, and 6 is spent with the test." in page
+    learnt = [re.findall(r"What an attacker could learn.*?Every ε as a table", page) for page in pages]
     assert len(learnt[0]) == 1
     assert learnt[0] == learnt[1]

@@ -12,7 +12,7 @@ import pytest
 from dosimeter.web.decision.accuracy import NUMBERS_SHOWN
 from dosimeter.web.decision.approve import LONGEST_PREFERENCE
 from tests.known import known
-from tests.web.browsing import OpenPage, decide, expect, wait_for_epsilon, wait_for_rest
+from tests.web.browsing import OpenPage, decide, expect, unfold, wait_for_epsilon, wait_for_rest
 from tests.web.web_site import COUNT, Guest, Site, StartSite, clinic_settings, read_text, write_dataset
 
 SMOKERS = "SELECT COUNT(*) FROM clinic WHERE smoker"
@@ -44,7 +44,6 @@ def test_first_screen_holds_what_decides(site: Site, open_page: OpenPage) -> Non
     assert len(sizes) > 4
     assert sum(sizes) < 400 * KILOBYTE  # everything that a browser without a cache loads
     parts = {
-        "warning": "#part-cautions",
         "question": ".question h1",
         "people touched": "#touches",
         "sentence": "fieldset[data-preset=ratio]",
@@ -53,7 +52,9 @@ def test_first_screen_holds_what_decides(site: Site, open_page: OpenPage) -> Non
         "picture": "#range",
         "bars of people": "#range thead .bars svg",
         "error axis": "#range thead .dots svg",
-        "cost": "#part-cost",
+        "risk": "#part-cost .summary div:nth-child(1)",
+        "answer": "#part-cost .summary div:nth-child(2)",
+        "cost": "#part-cost .summary div:nth-child(3)",
         "verdict": "#part-verdict .headline",
         "approve": "[data-approve]",
         "deny": "text=Deny …",
@@ -74,6 +75,7 @@ def test_first_screen_holds_what_decides(site: Site, open_page: OpenPage) -> Non
     carol.evaluate("window.scrollTo(0, 600)")
     bar = known(carol.locator("#decide").bounding_box())
     assert bar["y"] + bar["height"] == pytest.approx(844, abs=1)  # the verdict stays at the bottom
+    unfold(carol, "grouped")
     carol.select_option("#by", "sex")
     expect(carol.locator("#groups table")).to_be_visible()
     assert carol.evaluate("document.documentElement.scrollWidth") == 390
@@ -88,10 +90,10 @@ STARTS: list[tuple[str, dict[str, str], str]] = [
     (SMOKERS, {"wanted_error": "3"}, "0.05"),
     # Discrete Laplace noise of scale 1 / ε is off by more than m with the chance 2 e^-ε(m + 1) / (1 + e^-ε).
     (SMOKERS, {"wanted_error": "100"}, "0.03"),
-    # Every ε meets it: tanh(ε / 2) is at most a quarter up to 0.51.
-    ("SELECT COUNT(*) FROM clinic", {}, "0.5"),
+    # Every ε meets it, and 5 % of 4,000 are ± 200, by the same formula.
+    ("SELECT COUNT(*) FROM clinic", {}, "0.02"),
     ("SELECT COUNT(*) FROM clinic", {"wanted_error": "100"}, "0.03"),
-    # Nobody is in it: the same as for somebody who would be.
+    # Nobody is in it, so that nothing is 5 % of it: tanh(ε / 2) is at most a quarter up to 0.51.
     (NOBODY, {}, "0.5"),
     (NOBODY, {"wanted_error": "100"}, "0.03"),
     # Priority changes nothing by itself.
@@ -129,11 +131,11 @@ def test_candidates_that_differ_in_nothing_are_folded(site: Site, anna: Guest, c
     folded = carol.get(f"/decide/{query_id}").text
     every = carol.get(f"/decide/{query_id}", params={"every": "true"}).text
     rows = {name: len(re.findall(r"data-index=", page)) for name, page in (("some", folded), ("all", every))}
-    hidden = [int(number) for number in re.findall(r'for="every">(\d+) (?:larger|smaller) ε', folded)]
+    hidden = [int(number) for number in re.findall(r'for="every">(\d+) more: ', folded)]
     assert rows["all"] == len(site.state.datasets["clinic"].candidates)
     assert rows["some"] + sum(hidden) == rows["all"]  # nobody is lost
     assert rows["some"] < 20
-    assert "smaller ε, all meet it" in folded
+    assert " more: all meet it" in folded
     assert 'for="every"' not in every
 
 
@@ -231,10 +233,17 @@ MEDIAN = "SELECT MEDIAN(visits) FROM clinic"
     ("sql", "wanted", "fields", "risk", "told", "against"),
     [
         # Some 950 smokers, ± 60 at ε = 0.05: 2·e^(−0.05·60)/(1 + e^−0.05) < 0.05.
-        (SMOKERS, "", {"epsilon": "0.05"}, "✓", "Nothing here speaks against it", False),
-        (SMOKERS, "100", {"epsilon": "0.05"}, "✓", "Nothing here speaks against it", False),
+        (SMOKERS, "", {"epsilon": "0.05"}, "·", "no limit on what an attacker learns holds", False),
+        (
+            SMOKERS,
+            "100",
+            {"epsilon": "0.05"},
+            "·",
+            "no limit on what an attacker learns holds",
+            False,
+        ),
         # ± 5 takes ε = 0.6, by the same formula; the ratio 1/(1 + ε) allows 0.0526.
-        (SMOKERS, "5", {"epsilon": "0.05"}, "✓", "takes ε = 0.6; the preference allows 0.05", True),
+        (SMOKERS, "5", {"epsilon": "0.05"}, "·", "takes ε = 0.6; the preference allows 0.05", True),
         # At ε = 2 the error is ± 1, and half of 1, 1, 1, 2, 2, 4 are no larger: the account's 2 does not help. Without
         # diagnoses 11 ± 6 would do at ε = 0.5, but then the preference would allow no more than 0.0526.
         (ISLAND, "", {"epsilon": "0.5"}, "✗", "worth little at every ε", True),
@@ -245,10 +254,10 @@ MEDIAN = "SELECT MEDIAN(visits) FROM clinic"
         (COUNT, "5", {"percent": "50"}, "✗", "touches only 3 people", True),
         (COUNT, "", {"epsilon": "1"}, "✗", "ε = 1 cannot be approved", False),
         # Diabetes: 370 people. ± 374 at ε = 0.008 and ± 332 at 0.009; 0.05 meets the preference.
-        (DIABETES, "", {"epsilon": "0.004"}, "✓", "from ε = 0.009 on, which the preference allows", True),
-        # tanh(ε/2) is at most 0.25 up to ε = 0.51: at 0.5 only the error fails, which a rank has in rows; at 2 both do.
-        (MEDIAN, "", FOR_A_RANK | {"epsilon": "0.5"}, "·", "It fails by accuracy", False),
-        (MEDIAN, "", FOR_A_RANK | {"epsilon": "2"}, "✗", "no ε does", False),
+        (DIABETES, "", {"epsilon": "0.004"}, "·", "from ε = 0.009 on, which the preference allows", True),
+        # tanh(ε/2) is at most 0.25 up to ε = 0.51. A rank's error is judged by the range of its column.
+        (MEDIAN, "", FOR_A_RANK | {"epsilon": "0.5"}, "·", "ε = 0.5 meets the preference", False),
+        (MEDIAN, "", FOR_A_RANK | {"epsilon": "2"}, "✗", "0.5 does", False),
         # 0.1·e^ε is at most 0.2 up to ε = 0.69, and 1 % becomes 2 % at ε = ln(99/49) = 0.703.
         (SMOKERS, "", A_GUESS | {"epsilon": "0.6"}, "·", "ε = 0.6 meets the preference", False),
         (SMOKERS, "", A_GUESS | {"epsilon": "0.7"}, "✗", "ε = 0.7 does not meet the preference; 0.6 does", False),
@@ -262,7 +271,7 @@ def test_what_the_lines_speak_for(
 ) -> None:
     """``risk``: the mark before what is said of it. ``against``: whether an approval is spoken against."""
     page = carol.get(f"/decide/{anna.ask(sql, wanted_error=wanted)}", params=fields).text
-    lines = f"{read_part(page, 'verdict')} {read_part(page, 'cost')}"
+    lines = read_part(page, "cost")
     assert f"{risk} Risk: " in lines
     assert told in lines
     assert ("data-against" in page) is against
@@ -274,7 +283,7 @@ def test_an_epsilon_below_what_the_preference_asks_for_cannot_be_approved(anna: 
     fields = {"preset": "own", "text": "error <= 50 AND MAX(advantage) <= 0.2"}
     below = carol.get(f"/decide/{query_id}", params={**fields, "epsilon": "0.05"}).text
     assert "data-approve" not in below
-    assert "ε = 0.05 does not meet the preference; 0.4 does." in read_part(below, "verdict")
+    assert "ε = 0.05 does not meet the preference; 0.4 does." in read_part(below, "cost")
     assert carol.approve(query_id, "0.05", fields["text"]).status_code == 409
     assert "Answered" in carol.approve(query_id, "0.4", fields["text"]).text
 
@@ -286,8 +295,8 @@ def test_a_fixed_epsilon_beyond_the_preference_is_spoken_against(anna: Guest, ca
     carol.act(f"/decide/{query_id}/look")
     weak, good = (carol.get(f"/decide/{query_id}", params={"epsilon": each}).text for each in ("0.05", "2"))
     asked = read_page(carol, f"/decide/{query_id}/confirm", epsilon="2")
-    assert "from ε = 2 on, and the preference allows 0.05 at most" in read_part(weak, "verdict")
-    assert "ε = 2 does not meet the preference; 0.05 does." in read_part(good, "verdict")
+    assert "from ε = 2 on, and the preference allows 0.05 at most" in read_part(weak, "cost")
+    assert "ε = 2 does not meet the preference; 0.05 does." in read_part(good, "cost")
     assert weak.count("data-against") == good.count("data-against") == 1
     assert "count ± 1 (95 %); the number itself is larger; the error is 33 % of it." in asked
     assert "Risk: ε = 2 does not meet the preference; 0.05 does." in asked

@@ -137,12 +137,12 @@ def test_preference_finds_epsilon_for_such_groups_and_sums_follow(
     site = start_site(datasets={"notes": notes(algorithm="find", min_rows=2)})
     with site.guest("anna") as anna, site.guest("carol") as carol:
         query_id = anna.ask(COUNTS, dataset="notes")
-        assert "Which groups would be shown" in carol.get(f"/decide/{query_id}").text
+        assert "Groups shown: about" in carol.get(f"/decide/{query_id}").text
         assert carol.approve(query_id, "1", "ratio:0.5").status_code == 200
         assert "gout" in anna.get(f"/queries/{query_id}").text
         declared = anna.ask(BY_X, dataset="notes")
         opened = carol.get(f"/decide/{declared}").text
-    assert not re.search("Which groups would be shown|its δ", opened)  # what is declared costs no δ
+    assert not re.search("Groups shown: about|its δ", opened)  # what is declared costs no δ
     page = open_page(site, "carol")
     page.goto("/accounts/notes")
     # Six people have no topic: they move nothing.

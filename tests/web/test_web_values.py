@@ -142,4 +142,4 @@ def test_page_and_slider_are_rendered_from_one_value(anna: Guest, carol: Guest, 
     assert f'aria-valuetext="{step["valuetext"]}"' in whole
     carol.approve(query_id)
     decided = carol.get(f"/decide/{query_id}").text
-    assert [name for name in PARTS if find_part(decided, name) is None] == ["cost", "preview", "verdict"]
+    assert [name for name in PARTS if find_part(decided, name) is None] == ["cost", "charge", "preview", "verdict"]

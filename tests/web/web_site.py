@@ -26,6 +26,7 @@ from dosimeter.web.http.connections import make_server
 from dosimeter.web.identity.users import add_user, make_token
 from dosimeter.web.settings import DatasetSettings, Settings
 from dosimeter.web.state import ServerState
+from dosimeter.web.store import OWN
 from dosimeter.web.store.database import Database
 from dosimeter.web.store.tables import USERS
 from dosimeter.web.store.user import User
@@ -87,6 +88,10 @@ def add_users(database: str, names: Mapping[str, str] = USERS_AND_ROLES) -> dict
             add_user(opened, name, role, PASSWORD)
             if role == "analyst":
                 tokens[name] = make_token(opened, find_user(opened, name), "test")
+        with (
+            opened.writing() as connection
+        ):  # pages start with 95 %; test_web_standard.py has those that start with presets
+            connection.execute(USERS.update().values(standard=OWN))
         return tokens
     finally:
         opened.close()

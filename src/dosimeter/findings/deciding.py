@@ -85,7 +85,7 @@ def _find_fit(asked: Proposal) -> Iterator[Finding]:
     """Yield whether the ε meets the preference, and whether that says anything about risk."""
     preference = asked.choice.preference
     if asked.testing:
-        yield people.TestAtWorst(asked.worst, asked.worst + asked.epsilon_svt)
+        yield people.TestAtWorst(asked.worst, asked.worst + asked.epsilon_svt, asked.choice.epsilon)
     elif asked.choice.undecided:
         yield people.MetByAll()
     elif asked.at in asked.choice.meeting:

@@ -79,20 +79,26 @@ class NoLimitOnRisk(WarningOfPeople):
 
 
 class LooserThanOwn(WarningOfPeople):
-    """The preference is looser than the controller's own threshold: least ÷ most exposed of at least ``percent`` %.
+    """The preference is looser than the controller's own standard.
 
-    ``allowed``: the largest ε that the own threshold admits; None if it admits none.
+    ``share``: the standard's limit on least ÷ most exposed; None if it is the preset ``name``. ``allowed``: the largest
+    ε that it admits; None if it admits none.
     """
 
-    percent: float
+    share: float | None
+    name: str
     allowed: float | None
 
 
 class TestAtWorst(WarningOfPeople):
-    """The noisy test finds ε. ``epsilon``: the largest that it can find. ``charge``: that, and the test's own ε."""
+    """The noisy test finds ε. ``epsilon``: the largest that it can find. ``charge``: that, and the test's own ε.
+
+    ``likely``: the one that it would find without noise; None if it would find none.
+    """
 
     epsilon: float
     charge: float
+    likely: float | None
 
 
 class AllowedByGroups(WarningOfPeople):

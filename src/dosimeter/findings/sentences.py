@@ -265,12 +265,14 @@ def _word_by_groups(found: people.AllowedByGroups, called: Words) -> str:
 
 def _word_looser(found: people.LooserThanOwn) -> str:
     largest = "no ε" if found.allowed is None else f"ε = {format_epsilon(found.allowed)} at most"
-    return f"Looser than your own threshold: at least {found.percent:g} %, which admits {largest}."
+    own = found.name if found.share is None else f"at least {format_number(100.0 * found.share, 6)} %"
+    return f"Looser than your own threshold: {own}, which admits {largest}."
 
 
 def _word_test(found: people.TestAtWorst) -> str:
+    likely = "none" if found.likely is None else f"ε = {format_epsilon(found.likely)}"
     return (
-        f"The noisy test finds ε: at worst {format_epsilon(found.epsilon)}, and "
+        f"The noisy test likely finds {likely}; at worst {format_epsilon(found.epsilon)}, and "
         f"{format_number(found.charge, 6)} is spent with the test."
     )
 

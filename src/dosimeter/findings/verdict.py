@@ -42,7 +42,10 @@ class SummaryLine:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Summary:
-    """A decision in short. ``lines``: risk, answer and, if the account grants it, cost. ``advice``: what to do."""
+    """A decision in short. ``lines``: risk, answer and, if the account grants it, cost. ``advice``: what to do.
+
+    The advice repeats no sentence of the lines.
+    """
 
     lines: tuple[SummaryLine, ...]
     verdict: Verdict
@@ -107,31 +110,23 @@ def summarize(findings: Sequence[Finding], called: Words = PLAIN) -> Summary:
             if verdict is Verdict.FOR and not approving:
                 verdict = Verdict.OPEN  # a cost speaks for nothing, and nor does what fails by accuracy
             lines.append(SummaryLine(name, verdict, " ".join(word_all(shown, called))))
-    verdict = judge(findings)
-    return Summary(tuple(lines), verdict, _advise(findings, verdict, called))
+    verdict, said = judge(findings), " ".join(line.words for line in lines)
+    advice = _advise(findings, verdict, called)
+    return Summary(tuple(lines), verdict, " ".join([each for each in advice if each not in said] or advice))
 
 
-def _advise(findings: Sequence[Finding], verdict: Verdict, called: Words) -> str:
+def _advise(findings: Sequence[Finding], verdict: Verdict, called: Words) -> list[str]:
     """Return what the findings speak for: about the gravest that speaks against it, or what is left to judge."""
     last = [each for each in findings if isinstance(each, account.TakesAllLeft)]
     if verdict is Verdict.AGAINST:
         first = next(each for each in findings if each.weight is Weight.AGAINST)
-        return " ".join((*_advise_against(first, findings, called), *word_all(last)))
+        return [*_advise_against(first, findings, called), *word_all(last)]
     if verdict is Verdict.FOR:
-        return "Nothing here speaks against it. Judge the purpose."
-    told = [each for each in findings if isinstance(each, _REMINDERS)]
+        return ["Nothing here speaks against it. Judge the purpose."]
+    warned = any(each.weight is Weight.WARNING and each.about is Subject.PEOPLE for each in findings)
     rough = any(isinstance(each, answer.Rough) for each in findings)
-    return " ".join((*word_all(told, called), *word_all(last), word(answer.Rough()) if rough else "Judge the purpose."))
-
-
-_REMINDERS = (
-    people.FoundFromData,
-    people.TestAtWorst,
-    people.MetByAll,
-    people.NoLimitOnRisk,
-    people.LooserThanOwn,
-    people.AllowedByGroups,
-)
+    told = [*(["Weigh the risk."] if warned else []), *word_all(last)]
+    return [*told, word(answer.Rough()) if rough else "Judge the purpose."]
 
 
 def _advise_against(first: Finding, findings: Sequence[Finding], called: Words) -> list[str]:

@@ -98,7 +98,7 @@ def word_step(found: answer.StepTo) -> str:
     change = f"One step {'up' if found.larger else 'down'}, ε = {format_epsilon(found.epsilon)}: "
     if found.error is not None and found.error_here is not None:
         name = f"{found.column} " if found.named else ""
-        change += f"{name}± {format_number(found.error)} instead of ± {format_number(found.error_here)}, and "
+        change += f"{name}{format_error(found.error)} instead of {format_error(found.error_here)}, and "
     guesses = count_guesses(found.advantage), count_guesses(found.advantage_here)
     return f"{change}{guesses[0]} instead of {guesses[1]} more right guesses of 100."
 
@@ -115,9 +115,10 @@ def word_more_at(found: answer.WorthMoreAt) -> str:
     if found.epsilon is None:
         return "It is worth little at every ε that the account still allows."
     at = format_epsilon(found.epsilon)
+    larger = "The numbers are mostly larger than their errors"
     if found.meets:
-        return f"It is worth something {'only ' if found.few else ''}from ε = {at} on, which the preference allows."
-    return f"It is worth something from ε = {at} on, and the preference allows {_word_most(found.found)}."
+        return f"{larger} {'only ' if found.few else ''}from ε = {at} on, which the preference allows."
+    return f"{larger} from ε = {at} on, and the preference allows {_word_most(found.found)}."
 
 
 def _word_most(found: float | None) -> str:
@@ -170,14 +171,14 @@ def count_guesses(advantage: float) -> str:
 
 
 def round_up(value: float, most: float = math.inf) -> str:
-    """Write an upper limit of a risk, rounded up to three significant digits: 12.31 becomes 12.4.
+    """Write an upper limit of a risk, rounded up to two significant digits: 12.31 becomes 13.
 
     ``most``: the largest value that the limit can have, such as 100 for percents. A limit that would round up to
     ``most`` gets more digits, up to nine: 99.99 stays 99.99, and 99.9999999999 becomes 100.
     """
     if value <= 0.0 or not math.isfinite(value):
         return format_number(value)
-    for digits in range(3, 10):
+    for digits in range(2, 10):
         step = 10.0 ** (math.floor(math.log10(value)) + 1 - digits)
         rounded = math.ceil(value / step * (1.0 - 1e-12)) * step
         if rounded < most:

@@ -47,8 +47,8 @@ def count_untold(column: ColumnAccuracy) -> str:
 
 
 def format_error(error: float, rows: str | None = None) -> str:
-    """Write a 95 % error. ``rows``: what rows are called, if it counts them: the number is drawn by rank (E3)."""
-    return f"± {format_number(error)}" if rows is None else f"± {math.ceil(error):,} {rows}"
+    """Write a 95 % error to two digits. ``rows``: what rows are called, if it counts them: it was drawn by rank (E3)."""
+    return f"± {format_number(error, 2)}" if rows is None else f"± {math.ceil(error):,} {rows}"
 
 
 def format_scale(candidate: Candidate) -> str:

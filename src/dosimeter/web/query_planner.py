@@ -5,7 +5,9 @@ A QueryPlanner holds public facts only and can be sent to another process.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
+from decimal import Decimal
 
 from dosimeter.errors import QueryError
 from dosimeter.options import LookOptions
@@ -40,10 +42,23 @@ class QueryPlanner:
     def candidates(self) -> tuple[float, ...]:
         return parse_candidates(self.settings.candidates)
 
-    def choose_way(self, epsilon: float | None, preference: str | None) -> Way:
+    def find_test_cost(self, left: Decimal | None) -> float:
+        """Return what the noisy test costs: as the settings say, otherwise a tenth of what is left, to one digit.
+
+        ``left``: in the account; None without a budget: then a tenth of ε = 1. Rounded down, but not to 0: where
+        nothing is left, the account refuses the test.
+        """
+        if self.settings.svt is not None:
+            return self.settings.svt
+        tenth = 0.1 if left is None else max(float(left) / 10.0, min(self.candidates))
+        power = math.floor(math.log10(tenth) + 1e-9)
+        return float(f"{math.floor(tenth / 10.0**power + 1e-9)}e{power}")
+
+    def choose_way(self, epsilon: float | None, preference: str | None, svt: float | None = None) -> Way:
         """Return how ε is set: fixed, found from a preference, or by the noisy test, as the settings say.
 
-        ``epsilon`` is the fixed ε, or the one chosen under the preference. The noisy test uses the settings alone.
+        ``epsilon`` is the fixed ε, or the one chosen under the preference. ``svt``: what the noisy test costs; by
+        default what it costs while nothing is spent. The test uses nothing else but the settings.
         """
         given = self.settings
         match given.algorithm:
@@ -52,7 +67,8 @@ class QueryPlanner:
             case "find":
                 return read_way(prefer=preference, chosen=epsilon)
             case "find-and-release":
-                return read_way(svt=given.svt, variance=given.variance, violation=given.violation)
+                cost = self.find_test_cost(given.budget) if svt is None else svt
+                return read_way(svt=cost, variance=given.variance, violation=given.violation)
 
     def plan_anew(self, sql: str, order: ReleaseOrder | None = None) -> PreparedRelease:
         """Return what the schema alone decides about this release. Raises InputError if the query cannot be released.

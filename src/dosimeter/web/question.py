@@ -254,7 +254,7 @@ def preview_answer(prepared: PreparedRelease, epsilon: float, *, looked: bool, c
             about = f"ε = {at}, {rest}." if chosen else f"The ε that you choose, {rest}. If you choose {at}:"
         case Selected():
             about = (
-                f"The ε that the test finds, the cost of the test, {format_epsilon(way.svt)}, and the 95 % error. "
+                "The ε that the test finds, what the test cost, and the 95 % error. "
                 f"If it finds {format_epsilon(epsilon)}:"
             )
         case _:

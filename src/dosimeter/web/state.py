@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from decimal import Decimal
 from pathlib import Path
 from typing import Any, Unpack
 
@@ -117,7 +118,7 @@ class ServerState:
         self.processes = CheckProcesses()
         self.datasets: dict[str, ServedDataset] = {}
         self._accounts = Recent[str, AccountSummary | None]()
-        self._charges = Recent[tuple[str, str, AccountSummary | None], RequestCharges]()
+        self._charges = Recent[tuple[str, str, Decimal, AccountSummary | None], RequestCharges]()
         self._entries = Recent[str, Entry | None]()
         self._seen = Recent[tuple[str, ...], None](MOST_SEEN)
         self._stopped = Recent[str, frozenset[str]]()
@@ -227,15 +228,24 @@ class ServerState:
     def charges(self, served: ServedDataset, prepared: PreparedRelease, *, fresh: bool = False) -> RequestCharges:
         """Return what one query would be charged at each ε, and which ε's its account admits.
 
-        If there is no account yet, the terms on which it would be opened decide. ``prepared``: as the dataset's
-        ``prepare`` gives it, without an order. ``fresh``: read the account now.
+        If there is no account yet, the terms on which it would be opened decide. ``prepared``: as ``prepare`` gives it,
+        without an order. ``fresh``: read the account now.
         """
         account = self.account(served.name, fresh=fresh)
 
         def find() -> RequestCharges:
             return expect_charges(served.terms, prepared) if account is None else find_charges(account, prepared)
 
-        return self._charges.read((served.name, prepared.plan.sql, account), find)
+        return self._charges.read((served.name, prepared.plan.sql, prepared.order.way.epsilon_svt, account), find)
+
+    def prepare(self, served: ServedDataset, sql: str) -> PreparedRelease:
+        """Return what the schema alone decides about a release, and what the noisy test costs as the account stands."""
+        prepared = served.prepare(sql)
+        if served.settings.algorithm != "find-and-release":
+            return prepared
+        charges = self.charges(served, prepared)
+        cost = served.find_test_cost(charges.policy.left(charges.reading))
+        return replace(prepared, order=replace(prepared.order, way=served.choose_way(None, None, cost)))
 
     def public(self, served: ServedDataset) -> PublicDataset:
         """Return what analysts may know of a dataset, including whether it is stopped."""

@@ -47,4 +47,5 @@ from dosimeter.web.decision.page import (
     show_decision,
     show_earlier,
 )
+from dosimeter.web.decision.standard import list_allowed, read_standards
 from dosimeter.web.decision.view import round_down

@@ -80,16 +80,22 @@ class Approval(BaseModel):
 
 
 def claim_query(
-    state: ServerState, served: ServedDataset, query: StoredQuery, user: User, approval: Approval
+    state: ServerState,
+    served: ServedDataset,
+    query: StoredQuery,
+    user: User,
+    approval: Approval,
+    test_cost: float | None = None,
 ) -> tuple[str, ReleaseOrder]:
     """Check everything that needs no data, then claim the query, so that nobody else can decide it.
 
+    ``test_cost``: the ε of the noisy test, as the controller confirmed it.
     Returns the claim (a reference that the ledger's entry will carry) and the order for the release. Raises
     AlreadyDecided if somebody was first.
     """
     claim = make_identifier()
     order = ReleaseOrder(
-        served.choose_way(approval.epsilon, approval.preference),
+        served.choose_way(approval.epsilon, approval.preference, test_cost),
         terms=served.terms,
         analyst=query.analyst,
         purpose=query.purpose,

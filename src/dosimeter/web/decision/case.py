@@ -19,12 +19,13 @@ from dosimeter.risk import Preference, parse_preference
 from dosimeter.schema import Schema
 from dosimeter.web.decision.approve import LONGEST_PREFERENCE, AlreadyDecided, settle_unfinished
 from dosimeter.web.decision.conditions import admit_condition
-from dosimeter.web.decision.form import DecisionForm, write_preference
+from dosimeter.web.decision.form import DecisionForm, word_closeness, write_preference
 from dosimeter.web.decision.measured import MeasuredQuery, measure_query, name_job
+from dosimeter.web.decision.standard import read_standards
 from dosimeter.web.http import Controller, Refused, StateOf, require_found
 from dosimeter.web.question import QueryInWords, describe_question
 from dosimeter.web.state import ServedDataset, ServerState
-from dosimeter.web.store import StoredQuery, User, find_query, read_thresholds
+from dosimeter.web.store import StoredQuery, User, find_query
 from dosimeter.web.worker import PATIENCE, Job, JobMeter, Result, Work
 
 
@@ -35,6 +36,16 @@ class Case:
     query: StoredQuery
     served: ServedDataset
     prepared: PreparedRelease
+
+    @property
+    def test_cost(self) -> float:
+        """Return the ε that the noisy test costs; 0 where there is none."""
+        return float(self.prepared.order.way.epsilon_svt)
+
+    @property
+    def closeness(self) -> str:
+        """Return the threshold of the noisy test in words."""
+        return word_closeness(self.served.settings.variance)
 
     @cached_property
     def question(self) -> QueryInWords:
@@ -57,7 +68,7 @@ AskedQuery = Annotated[StoredQuery, Depends(find_asked)]
 def find_case(state: StateOf, query: AskedQuery) -> Case:
     served = require_found(state.datasets.get(query.dataset), f"The dataset {query.dataset} is no longer served.")
     try:
-        return Case(query, served, served.prepare(query.sql))
+        return Case(query, served, state.prepare(served, query.sql))
     except InputError as error:
         raise Refused(
             409, "not_answerable", f"Under the present schema this query cannot be answered: {error.word(Surface.WEB)}"
@@ -187,8 +198,9 @@ def read_preference(state: ServerState, case: Case, user: User, form: DecisionFo
     """
     if case.served.settings.algorithm == "find-and-release":
         return parse_preference(f"variance:{case.served.settings.variance!r}")
-    usual = read_thresholds(state.database, user)["normal"]  # whatever priority the analyst gave
-    preference = write_preference(form, case.served.schema, usual)
+    standard = read_standards(state, user)
+    form = standard.settle(form)
+    preference = write_preference(form, case.served.schema, standard.percents["normal"])  # whatever the priority
     if len(preference.text) > LONGEST_PREFERENCE:  # short names are written out
         raise PreferenceError(f"Written out, the preference has more than {LONGEST_PREFERENCE:,} letters. Shorten it.")
     admit_condition(state, user, case.query, case.prepared.plan, preference)

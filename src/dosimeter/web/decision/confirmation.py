@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from dosimeter.findings import CAUTIONS, Finding, Summary, Verdict, pick, summarize, word_all
+from dosimeter.findings import Finding, Summary, Verdict, pick, summarize, word_all
 from dosimeter.findings import on_people as people
 from dosimeter.risk import SAFE_LIMIT, Preference, parse_preference
 from dosimeter.schema import Words
@@ -20,7 +20,7 @@ from dosimeter.web.decision.form import word_condition
 from dosimeter.web.decision.measured import MeasuredQuery, recall_measured
 from dosimeter.web.decision.offer import Offer, make_offer
 from dosimeter.web.decision.page import find_own_threshold
-from dosimeter.web.decision.proposal import find_for_approval, find_looser
+from dosimeter.web.decision.proposal import find_for_approval, find_looser, list_cautions
 from dosimeter.web.decision.undeclared import describe_shown
 from dosimeter.web.decision.unseen import word_suspicion, word_unseen_gain
 from dosimeter.web.state import ServerState
@@ -96,7 +96,7 @@ class Confirmation:
             return " ".join(describe_shown(self.measured, self.at))
         return "" if self.epsilon is None else word_unseen_gain(self.offer, self.case.prepared, self.epsilon)
 
-    @property
+    @cached_property
     def summary(self) -> Summary | None:
         """Return the decision in short: the same as on the page."""
         return None if self.findings is None else summarize(self.findings, self.called)
@@ -104,7 +104,9 @@ class Confirmation:
     @property
     def warnings(self) -> tuple[str, ...]:
         """Return the warnings of the page, but the one that is on top of this page already."""
-        found = pick(self.findings or (), CAUTIONS)
+        found = (
+            () if self.findings is None or self.summary is None else list_cautions(self.findings, self.summary, self.at)
+        )
         return word_all((each for each in found if not isinstance(each, people.SinglesOut)), self.called)
 
     @property
@@ -120,7 +122,8 @@ class Confirmation:
         risk, answer, *_ = (line.verdict for line in self.summary.lines)
         guesses = [each.advantage for each in self.findings if isinstance(each, people.RightGuesses)]
         cautious = all(advantage <= SAFE_LIMIT for advantage in guesses)
-        good = risk is Verdict.FOR and self.summary.verdict is not Verdict.AGAINST
+        meets = any(isinstance(each, people.MeetsPreference) for each in self.findings)
+        good = meets and Verdict.AGAINST not in (risk, self.summary.verdict)
         exact, rough, worth = APPROVE_REASONS
         fit = [exact] if good and answer is Verdict.FOR else []
         little = [rough] if good and answer is Verdict.OPEN and cautious else []

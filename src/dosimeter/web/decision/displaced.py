@@ -7,14 +7,14 @@ those that are not reached in time.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from dosimeter.assessment import choose
 from dosimeter.dataset import Dataset
 from dosimeter.errors import DosimeterError, Interrupted
-from dosimeter.risk import parse_preference
 from dosimeter.web.decision.measured import recall_measured
 from dosimeter.web.decision.offer import Offer
+from dosimeter.web.decision.standard import Standard
 from dosimeter.web.state import ServedDataset
 from dosimeter.web.store import StoredQuery
 from dosimeter.web.worker import JobMeter
@@ -29,17 +29,16 @@ def list_displaced(
     offer: Offer,
     epsilon: float,
     waiting: Sequence[StoredQuery],
-    thresholds: Mapping[str, float],
+    standard: Standard,
     dataset: Dataset,
     meter: JobMeter,
 ) -> tuple[list[tuple[StoredQuery, float]], int]:
     """Return the waiting queries that the account could answer now, and no longer after an approval at this ε.
 
     Each comes with the largest ε at which it could be answered now; the second value is how many were examined.
-    Where ε is found from a preference, an answer counts as possible only at candidates at which least ÷ most exposed is
-    at least ``thresholds["normal"]`` percent; otherwise at any candidate. ``thresholds``: the controller's percentages,
-    by priority. Each query is taken to cost what the query of ``offer`` costs. At most the first 20 queries are
-    examined, for about 5 seconds.
+    Where ε is found from a preference, an answer counts as possible only at candidates that meet the controller's
+    ``standard``; otherwise at any candidate. Each query is taken to cost what the query of ``offer`` costs. At most the
+    first 20 queries are examined, for about 5 seconds.
     """
     left_now = set(offer.remaining)
     left_then = set(offer.charges.remaining(offer.candidates, offer.charges.after(epsilon)))
@@ -52,7 +51,7 @@ def list_displaced(
         possible = set(offer.candidates)
         if offer.algorithm == "find":
             try:
-                found = _find_meeting(served, query, thresholds["normal"], dataset, meter.digest)
+                found = _find_meeting(served, query, standard, dataset, meter.digest)
             except Interrupted:
                 raise
             except DosimeterError:
@@ -68,19 +67,18 @@ def list_displaced(
 
 
 def _find_meeting(
-    served: ServedDataset, query: StoredQuery, percent: float, dataset: Dataset, digest: str
+    served: ServedDataset, query: StoredQuery, standard: Standard, dataset: Dataset, digest: str
 ) -> set[float] | None:
-    """Return the candidates at which the least exposed has at least ``percent`` % of the RDR of the most exposed.
+    """Return the candidates that meet the controller's standard.
 
     None if the query is not measured yet and has so many numbers that measuring would take too long. ``digest``: of the
     data as they are now; a measurement of other data does not count.
     """
-    preference = parse_preference(f"ratio:{percent / 100:g}")
-    known = recall_measured(served.worker, query.id)
+    prepared, known = served.prepare(query.sql), recall_measured(served.worker, query.id)
+    preference = standard.prefer(served.schema)
     if known is not None and known.fingerprint == digest:
         choice = known.choose(preference)
     else:
-        prepared = served.prepare(query.sql)
         if (prepared.plan.k or 0) > MOST_NUMBERS:
             return None
         choice = choose(dataset.assess_plan(prepared.plan, prepared.look), preference)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from decimal import Decimal
 from typing import Annotated, Literal
@@ -27,6 +28,7 @@ class DecisionForm(BaseModel):
 
     ``preset``: the kind of preference, or the name of a preset. Each kind reads its own fields:
     - ratio: least ÷ most exposed is at least ``percent`` %; None: the controller's percentage for normal priority.
+    - None: the kind that the controller's standard gives.
     - variance: the variance of the normalised RDR is at most ``tau``.
     - medians: of the median RDRs of people with this ``value`` in this ``column`` and of all others, the smaller is at
       least ``share`` % of the larger.
@@ -39,7 +41,7 @@ class DecisionForm(BaseModel):
 
     model_config = ConfigDict(extra="ignore")
 
-    preset: Preset = "ratio"
+    preset: Preset | None = None
     percent: Annotated[float, Field(gt=0, le=100, allow_inf_nan=False)] | None = None
     tau: Annotated[float, Field(gt=0, lt=1e300, allow_inf_nan=False)] = 1e-5
     column: Annotated[str, Field(max_length=200), AfterValidator(check_text)] = ""
@@ -83,7 +85,7 @@ COMPLAINTS = {
 
 def write_query(form: DecisionForm, epsilon: float | None) -> str:
     """Return the form's preference and this ε as the query string of a URL. Fields about pictures are left out."""
-    names = ("preset", *FIELDS.get(form.preset, ()))
+    names = ("preset", *FIELDS.get(form.preset or "ratio", ()))
     fields = {name: getattr(form, name) for name in names} | {"epsilon": epsilon}
     given = {name: value for name, value in fields.items() if value is not None}
     return urlencode({name: f"{value:.12g}" if isinstance(value, float) else value for name, value in given.items()})
@@ -136,7 +138,7 @@ def write_preference(form: DecisionForm, schema: Schema, suggested: float) -> Pr
     has no column for that.
     """
     match form.preset:
-        case "ratio":
+        case "ratio" | None:
             return parse_preference(f"ratio:{_percent(suggested if form.percent is None else form.percent)}")
         case "variance":
             return parse_preference(f"variance:{form.tau!r}")
@@ -164,6 +166,18 @@ def _write_medians(form: DecisionForm, schema: Schema) -> str:
     inside = f'MEDIAN(rdr) FILTER (WHERE "{quoted}" = {literal})'
     outside = f'MEDIAN(rdr) FILTER (WHERE "{quoted}" <> {literal})'
     return f"LEAST({inside} / {outside}, {outside} / {inside}) >= {_percent(form.share)}"
+
+
+def word_closeness(variance: float) -> str:
+    """Say how close to each other people's risks lie where the variance of the normalised RDR is at most this.
+
+    Three standard deviations, rounded up to one digit: at least eight of nine people lie that close to the average.
+    """
+    percent = 300.0 * math.sqrt(variance)
+    unit = 10.0 ** math.floor(math.log10(percent))
+    return (
+        f"people’s risks lie within about {format_number(math.ceil(percent / unit - 1e-9) * unit, 2)} % of each other"
+    )
 
 
 def word_condition(preference: Preference) -> str:

@@ -98,7 +98,8 @@ class MeasuredQuery:
     def choose(self, preference: Preference) -> Choice:
         """Return the preference evaluated at every candidate, even at those that the account no longer grants.
 
-        The result is remembered by the preference's text. A preference with FILTER reads the data, so it is refused in
+        The result is remembered by the preference's text, and so is that of its conditions on people alone, which tell
+        whether it fails by risk or by accuracy. A preference with FILTER reads the data, so it is refused in
         any thread but the dataset's own, unless it is remembered.
         """
 
@@ -107,6 +108,9 @@ class MeasuredQuery:
                 raise DosimeterError("A preference with FILTER reads the data, and only the dataset's own thread may.")
             return choose(self.risk, preference)
 
+        limits = preference.without_errors() if preference.about_errors else None
+        if limits is not None:
+            self.choose(limits)
         return self._choices.read(preference.text, evaluate)
 
     def once(self, key: Hashable, compute: Callable[[], Value]) -> Value:

@@ -30,14 +30,17 @@ from dosimeter.web.decision.case import (
     note_look,
     read_preference,
 )
-from dosimeter.web.decision.form import DecisionForm, list_two_way_columns, read_fields, write_preference
+from dosimeter.web.decision.form import DecisionForm, list_two_way_columns, read_fields
 from dosimeter.web.decision.measured import MeasuredQuery
 from dosimeter.web.decision.offer import Offer, make_offer
 from dosimeter.web.decision.proposal import OwnThreshold
+from dosimeter.web.decision.standard import Standard, read_standards
 from dosimeter.web.decision.unseen import (
     BlindChoice,
+    count_shown,
     expect_unseen,
     explain_missing,
+    find_unseen_start,
     list_choices,
     word_suspicion,
 )
@@ -48,7 +51,7 @@ from dosimeter.web.public import AnswerShape, ExpectedErrors, ShownAnswer, show_
 from dosimeter.web.question import AnswerPreview, preview_answer
 from dosimeter.web.released import describe_shape
 from dosimeter.web.state import ServerState
-from dosimeter.web.store import QueryFilter, QueryStatus, User, page_open, read_thresholds
+from dosimeter.web.store import QueryFilter, QueryStatus, User, page_open
 from dosimeter.web.worker import Job
 
 STOPPED = "The evaluation of this preference was stopped. Choose it again to begin anew."
@@ -100,8 +103,11 @@ class UnseenPage:
 
     ``barred``: why nothing can be approved; "" if something can. ``choices``: the candidates that are offered;
     ``missing``: a sentence on the others. ``expected``: the errors by column.
-    ``enough``: the smallest ε that gives the wanted error. ``cost``: what an approval costs. ``risk``: what an attacker
-    could learn, where the noisy test finds ε. ``preview``: the answer as its analyst will see it.
+    ``enough``: the smallest ε that gives the wanted error. ``limit``: the largest ε that the controller's ``standard``
+    allows whatever the data; None if the schema does not tell. ``start``: the ε that is selected at first; None if none
+    is. ``shown``: how many of the choices are shown at once; the others are folded. ``cost``: what an approval costs.
+    ``risk``: what an attacker could learn, where the noisy test finds ε. ``preview``: the answer as its analyst will
+    see it.
     """
 
     template: ClassVar[str] = "decide_blind.html"
@@ -112,6 +118,10 @@ class UnseenPage:
     missing: str
     expected: ExpectedErrors
     enough: float | None  # the smallest of the choices with the wanted accuracy
+    limit: float | None
+    standard: Standard
+    start: float | None
+    shown: int
     cost: CostView
     risk: str
     preview: AnswerPreview
@@ -177,6 +187,7 @@ PARTS = (
     "worlds",
     "accuracy",
     "cost",
+    "charge",
     "preview",
     "verdict",
 )
@@ -220,20 +231,21 @@ def build_page(
     ``complaint``: what is wrong in the form. ``refusal``: why an approval was refused. ``renew``: find out first
     whether the data changed. ``revive``: if somebody stopped the evaluation of the form's preference, begin it again.
     """
-    offer = make_offer(state, case.served, case.prepared)
+    offer, standard = make_offer(state, case.served, case.prepared), read_standards(state, user)
+    form = standard.settle(form)
     head = PageHead(state, case, offer, form, refusal)
     if needs_consent(case):
-        return _describe_unseen(state, case, offer, head)
+        return _describe_unseen(state, case, offer, head, standard)
     job = find_measurement(state, case, renew=renew)
     if job.state != "done":
         return MeasuringPage(head, job)
     note_look(state, user, case, "viewed risk")
     view, problem, waiting = read_view(state, case, job, user, form, offer, revive=revive)
     if view is None:  # the preference cannot be used, or is being computed: show the suggested one meanwhile
-        view, _, _ = read_view(state, case, job, user, DecisionForm(epsilon=form.epsilon), offer)
+        view, _, _ = read_view(state, case, job, user, DecisionForm(preset="ratio", epsilon=form.epsilon), offer)
     assert view is not None
     preview = preview_for_analyst(state, case, offer, view.selected)
-    return DecisionPage(head, view, preview, complaint or problem, waiting, read_thresholds(state.database, user))
+    return DecisionPage(head, view, preview, complaint or problem, waiting, standard.percents)
 
 
 def show_earlier(case: Case, entry: Entry) -> ShownAnswer | None:
@@ -242,10 +254,12 @@ def show_earlier(case: Case, entry: Entry) -> ShownAnswer | None:
     return None if answer is None else view_answer(answer, shape or AnswerShape())
 
 
-def _describe_unseen(state: ServerState, case: Case, offer: Offer, head: PageHead) -> UnseenPage:
+def _describe_unseen(state: ServerState, case: Case, offer: Offer, head: PageHead, standard: Standard) -> UnseenPage:
     refused, choices = offer.refuse(offer.largest), tuple(list_choices(offer, case.prepared))
-    wanted = case.query.wanted_error
+    wanted, limit = case.query.wanted_error, standard.find_limit(case.prepared, offer.remaining)
     enough = None if wanted is None else find_needed(case.prepared, wanted, offer.remaining, most=None)
+    start = find_unseen_start(enough, limit)
+    matter = [each for each in (head.form.epsilon, enough, limit) if each is not None]
     return UnseenPage(
         head=head,
         barred="" if refused is None else refused.message,
@@ -253,9 +267,13 @@ def _describe_unseen(state: ServerState, case: Case, offer: Offer, head: PageHea
         missing=explain_missing(offer),
         expected=expect_unseen(case.prepared, [choice.epsilon for choice in choices]),
         enough=enough,
+        limit=limit,
+        standard=standard,
+        start=start,
+        shown=count_shown(choices, matter),
         cost=view_cost(offer, offer.largest),
         risk=word_suspicion(offer, case.prepared, None) if offer.testing else "",
-        preview=preview_for_analyst(state, case, offer, head.form.epsilon or enough or offer.largest, chosen=False),
+        preview=preview_for_analyst(state, case, offer, head.form.epsilon or start or offer.largest, chosen=False),
     )
 
 
@@ -311,14 +329,12 @@ def read_view(
 
 
 def find_own_threshold(state: ServerState, case: Case, user: User, measured: MeasuredQuery) -> OwnThreshold | None:
-    """Return the controller's own threshold on least ÷ most exposed, to warn of a preference that is looser.
+    """Return the controller's own standard, to warn of a preference that is looser.
 
-    It is the smaller of two percentages in the controller's settings: the one for normal priority, and the one for the
-    priority of this query. None with the noisy test, and where evaluating it at every candidate would take long.
+    None with the noisy test, and where evaluating the standard at every candidate would take long.
     """
     if case.served.settings.algorithm == "find-and-release":
         return None
-    thresholds = read_thresholds(state.database, user)
-    percent = min(thresholds["normal"], thresholds[case.query.priority])
-    choice = measured.recall(write_preference(DecisionForm(), case.served.schema, percent))
-    return None if choice is None else OwnThreshold(percent, choice)
+    standard = read_standards(state, user)
+    choice = measured.recall(standard.prefer(case.served.schema, case.query.priority))
+    return None if choice is None else OwnThreshold(standard.name, choice)

@@ -10,25 +10,36 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from dosimeter.findings import (
+    CAUTIONS,
     Choice,
     Finding,
     LooserThanOwn,
     Proposal,
+    Summary,
     find_for_proposal,
+    pick,
+    word,
 )
+from dosimeter.findings import on_people as people
 from dosimeter.release import find_refusal
+from dosimeter.risk import PRESETS
+from dosimeter.web.decision.form import find_preset
 from dosimeter.web.decision.measured import MeasuredQuery
 from dosimeter.web.decision.offer import Offer
+
+UNDECIDED = (people.DecidesNothing, people.NobodyMoves)
+ASIDE = (*UNDECIDED, people.AllowedByGroups)
+"""Warnings that are remarks where they are no cautions."""
 
 
 @dataclass(frozen=True, slots=True)
 class OwnThreshold:
-    """The controller's own threshold: by their settings, least ÷ most exposed should be at least ``percent`` %.
+    """The controller's own standard, by their settings. ``name``: of a preset, or "own" for least ÷ most exposed.
 
-    ``choice``: this condition, evaluated at every candidate.
+    ``choice``: its preference, evaluated at every candidate.
     """
 
-    percent: float
+    name: str
     choice: Choice
 
 
@@ -51,8 +62,8 @@ def find_for_approval(
     assert choice is not None
     at = (offer.found or offer.largest) if offer.testing else epsilon
     preference = choice.preference
-    people = preference.without_errors() if preference.about_errors else None
-    by_people = None if people is None else measured.recall(people)
+    limits = preference.without_errors() if preference.about_errors else None
+    by_people = None if limits is None else measured.recall(limits)
     proposal = Proposal(
         risk=measured.risk,
         choice=replace(choice, epsilon=offer.found),
@@ -73,17 +84,37 @@ def find_for_approval(
     return find_for_proposal(proposal, costs)
 
 
-def find_looser(offer: Offer, own: OwnThreshold | None) -> LooserThanOwn | None:
-    """Return that the preference is looser than the controller's own threshold (``own``); None if it is not.
+def list_cautions(findings: Iterable[Finding], summary: Summary, epsilon: float) -> list[Finding]:
+    """Return what a controller must read first of this ε, but for what the verdict says already.
 
-    It is looser if it is a ratio with a smaller percentage, or if it allows a larger ε. ``offer``: with the
-    choice that the preference made. Such a preference may come from a link that somebody else wrote.
+    That the preference decides nothing is said by the line on risk; what the largest candidate would do is a remark. So
+    is what larger ε's are allowed by.
+    """
+
+    def is_told(found: Finding) -> bool:
+        if isinstance(found, people.AllowedByGroups):
+            return found.by_cell is not None and epsilon <= found.by_cell
+        return isinstance(found, UNDECIDED) or word(found) in summary.advice
+
+    return [found for found in pick(findings, CAUTIONS) if not is_told(found)]
+
+
+def find_looser(offer: Offer, own: OwnThreshold | None) -> LooserThanOwn | None:
+    """Return that the preference is looser than the controller's own standard (``own``); None if it is not.
+
+    A ratio is compared with a ratio by its percentage, a preset with a preset by its place among them; a ratio and a
+    preset have different scales, and are not compared. Any other condition, which may come from a link that somebody
+    else wrote, is looser if it allows a larger ε. ``offer``: with the choice that the preference made.
     """
     preference = None if offer.choice is None else offer.choice.preference
     if own is None or preference is None or preference.text == own.choice.preference.text:
         return None
-    allowed = offer.prefer(own.choice).found
-    looser = preference.kind == "ratio" and (preference.threshold or 0.0) < own.percent / 100
-    if not looser and (offer.found or 0.0) <= (allowed or 0.0):
-        return None
-    return LooserThanOwn(own.percent, allowed)
+    theirs, name, ordered = own.choice.preference, find_preset(preference), list(PRESETS)
+    allowed, by_ratio = offer.prefer(own.choice).found, preference.kind == "ratio"
+    if by_ratio and theirs.kind == "ratio":
+        looser = (preference.threshold or 0.0) < (theirs.threshold or 0.0)
+    elif name is not None and own.name in ordered:
+        looser = ordered.index(name) > ordered.index(own.name)
+    else:
+        looser = not by_ratio and name is None and (offer.found or 0.0) > (allowed or 0.0)
+    return LooserThanOwn(theirs.threshold, own.name, allowed) if looser else None

@@ -29,7 +29,7 @@ from dosimeter.web.decision.form import DecisionForm
 from dosimeter.web.decision.offer import Offer
 
 MOST_ROWS = 14  # with so few candidates, none are folded
-WINDOW = 3  # candidates on each side of those that matter
+WINDOW = 1  # candidates on each side of those that matter
 LEAST_FOLDED = 3
 NEAR = 34.0  # marks of the slider that are nearer than this, in percent, turn away from each other
 EDGE, MARK_LETTER = 12.0, 3.2  # of the slider: where texts run inwards, and how wide a letter is, in percent
@@ -169,25 +169,24 @@ def _fold(
     Never folded are:
     - candidates that are marked or selected;
     - candidates near an ε marked as found or cautious or, without such a mark, near the selected ε;
-    - powers of ten (1, 0.1 …) that are larger than the smallest candidate kept by the two rules above.
+    - the largest candidate.
     """
     words = [marks.get(line.epsilon, ()) for line in ordered]
     here = {at for at, line in enumerate(ordered) if line.epsilon == selected}
     chief = {at for at, each in enumerate(words) if {FOUND, CAUTIOUS} & set(each)} or here
     near = {at for each in chief for at in range(each - WINDOW, each + WINDOW + 1)}
-    matter = near | here | {at for at, each in enumerate(words) if each}
-    decades = {at for at, line in enumerate(ordered) if at < max(matter) and math.log10(line.epsilon).is_integer()}
+    matter = {0} | near | here | {at for at, each in enumerate(words) if each}
     found: list[Candidate | str] = []
     run: list[Candidate] = []
     for at, line in enumerate(ordered):
-        if run and (at in matter | decades or not _is_alike(line, run[-1], offer)):
-            found += _close(run, offer, larger=at <= min(chief))
+        if run and (at in matter or not _is_alike(line, run[-1], offer)):
+            found += _close(run, offer)
             run = []
-        if at in matter | decades:
+        if at in matter:
             found.append(line)
         else:
             run.append(line)
-    return [*found, *_close(run, offer, larger=False)]
+    return [*found, *_close(run, offer)]
 
 
 def _is_alike(line: Candidate, other: Candidate, offer: Offer) -> bool:
@@ -196,12 +195,12 @@ def _is_alike(line: Candidate, other: Candidate, offer: Offer) -> bool:
     return line.satisfied == other.satisfied and (line.epsilon in left) == (other.epsilon in left)
 
 
-def _close(run: Sequence[Candidate], offer: Offer, *, larger: bool) -> Sequence[Candidate | str]:
+def _close(run: Sequence[Candidate], offer: Offer) -> Sequence[Candidate | str]:
     if len(run) < LEAST_FOLDED:
         return run
     met = {True: "all meet it", False: "none meets it", None: "alike"}[run[0].satisfied]
     gone = "" if run[0].epsilon in offer.remaining else "; beyond the budget"
-    return [f"{len(run)} {'larger' if larger else 'smaller'} ε, {met}{gone}"]
+    return [f"{len(run)} more: {met}{gone}"]
 
 
 # ---------------------------------------------------------------- the slider

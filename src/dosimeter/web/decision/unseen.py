@@ -48,6 +48,25 @@ def list_choices(offer: Offer, prepared: PreparedRelease) -> list[BlindChoice]:
     ]
 
 
+LEAST_SHOWN = 0.1
+"""Smaller candidates are folded, unless one of them matters."""
+
+
+def count_shown(choices: Sequence[BlindChoice], matter: Sequence[float]) -> int:
+    """Return how many of the choices are shown at once: all down to 0.1 and down to each that matters; at least one."""
+    least = min([LEAST_SHOWN, *matter])
+    return max(1, sum(each.epsilon >= least for each in choices)) if choices else 0
+
+
+def find_unseen_start(enough: float | None, limit: float | None) -> float | None:
+    """Return the ε that is selected before anybody looked: the smallest that is exact enough, never above ``limit``.
+
+    ``enough``: the smallest ε with the wanted error; without it nothing tells which ε would do, and none is selected.
+    ``limit``: the largest that the controller's standard allows whatever the data; None if the schema does not tell.
+    """
+    return enough if enough is None or limit is None else min(enough, limit)
+
+
 def expect_unseen(prepared: PreparedRelease, epsilons: Sequence[float]) -> ExpectedErrors:
     """Return the errors of the first few columns, each with one error per ε."""
     return expect_errors(prepared, epsilons, most=MOST_COLUMNS)

@@ -10,16 +10,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from dosimeter.findings import (
-    CAUTIONS,
     GIVEN,
     NEXT,
     STATES,
     Choice,
     Finding,
     Summary,
+    Weight,
     count_exposed,
     find_accuracy_notes,
     find_enough,
+    find_start,
     find_worlds,
     pick,
     summarize,
@@ -47,7 +48,7 @@ from dosimeter.web.decision.budget import CostView, view_cost
 from dosimeter.web.decision.form import DecisionForm
 from dosimeter.web.decision.measured import MeasuredQuery
 from dosimeter.web.decision.offer import Offer
-from dosimeter.web.decision.proposal import OwnThreshold, find_for_approval
+from dosimeter.web.decision.proposal import ASIDE, OwnThreshold, find_for_approval, list_cautions
 from dosimeter.web.decision.tradeoff import (
     CAUTIOUS,
     ENOUGH,
@@ -76,20 +77,22 @@ class SliderStart:
 class RiskSentence:
     """One absolute risk as a sentence, or a remark on them. ``icon``: the name of its picture; "note" for a remark.
 
-    ``share``: the chance, or the number of guesses, that the sentence gives, out of 100; 0 if it gives none.
+    ``share``: the chance, or the number of guesses, that the sentence gives, out of 100; 0 if it gives none. ``aside``:
+    the page shows it on demand only.
     """
 
     icon: str
     words: str
     share: float = 0.0
+    aside: bool = False
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class DecisionView:
     """Everything on the decision page that depends on the preference and on ε.
 
-    - The preference, evaluated at every candidate (``choice``). ``line``: which ε it finds. ``states``: why it finds
-      none, or what is unusual about it. ``notes``: other remarks on its evaluation.
+    - The preference, evaluated at every candidate (``choice``). ``line``: why it finds no ε. ``states``: what is
+      unusual about it. ``notes``: which ε it finds, and other remarks on its evaluation.
     - The ε at which the slider is (``selected``). ``valuetext``: this ε, whether it meets the preference, and the
       errors, in words. ``refusal``: why this ε may not be approved; None if it may. ``instead``: another ε that may be
       approved; None if none may.
@@ -151,7 +154,7 @@ def build_view(
     """
     offer = offer.prefer(choice)
     enough = find_enough(measured.answers, wanted_error)
-    start = find_start(offer, choice, enough, measured.risk.matched)
+    start = find_slider_start(measured, offer, choice, wanted_error)
     selected = start.epsilon if form.epsilon is None else round_down(form.epsilon, offer.candidates)
     bins, cost, columns = measured.bins(selected), view_cost(offer, selected), measured.columns
     column = form.measure if form.measure in columns else columns[0]
@@ -162,15 +165,20 @@ def build_view(
     worlds = measured.worlds(selected)
     found = find_for_approval(measured, offer, selected, cost.findings, wanted=wanted_error, own=own)
     called = measured.risk.plan.words
-    given, refusal = word_all(pick(found, GIVEN), called), offer.refuse(selected)
+    told, refusal, summary = pick(found, (*GIVEN, *STATES)), offer.refuse(selected), summarize(found, called)
+    line = word_all(
+        (each for each in pick(told, GIVEN) if each.weight is Weight.AGAINST), called
+    )  # why nothing is found
+    states = word_all((each for each in pick(told, STATES) if each.weight is Weight.WARNING), called)
+    remarks = [*word_all((*told, *pick(found, ASIDE)), called), *choice.notes]
     return DecisionView(
         measured=measured,
         offer=offer,
         choice=choice,
-        cautions=pick(found, CAUTIONS),
-        line=" ".join(given),
-        states=word_all(pick(found, STATES), called),
-        notes=tuple(note for note in choice.notes if note not in given),
+        cautions=list_cautions(found, summary, selected),
+        line=" ".join(line),
+        states=states,
+        notes=tuple(note for note in dict.fromkeys(remarks) if note not in (*line, *states)),
         selected=selected,
         valuetext=write_valuetext(selected, offer, choice, write_errors(measured, selected)),
         start=start,
@@ -189,7 +197,7 @@ def build_view(
         worlds_words=word(find_worlds(worlds), called),
         tail=write_tail(measured, selected, len(bins) == 1),
         measures=tuple(_list_measures(offer, found, called)),
-        summary=summarize(found, called),
+        summary=summary,
         steps=word_all(pick(found, NEXT), called),
         cost=cost,
         wanted=write_wanted(measured, wanted_error, enough),
@@ -203,20 +211,18 @@ def _list_measures(offer: Offer, found: Sequence[Finding], called: Words) -> Ite
         match each:
             case people.OwnGuarantee():
                 yield RiskSentence("shield", word(each, called))
-            case people.RightGuesses():
-                yield RiskSentence("guesses", word(each, called), 50.0 * each.advantage)
+            case people.RightGuesses():  # also in the line on risk
+                yield RiskSentence("guesses", word(each, called), 50.0 * each.advantage, aside=True)
             case people.Suspicion():
-                yield RiskSentence("suspicion", word(each, called), 100.0 * each.posterior)
+                yield RiskSentence("suspicion", word(each, called), 100.0 * each.posterior, aside=True)
             case people.GuessedFact():
                 yield RiskSentence("fact", word(each, called), 100.0 * each.guess)
             case people.PickedOut():
-                yield RiskSentence("picked", word(each, called), 100.0 * each.chance)
+                yield RiskSentence("picked", word(each, called), 100.0 * each.chance, aside=True)
             case people.TestAtWorst():
-                yield RiskSentence(
-                    "note", f"{word(each, called)} What follows is for that case, wherever the slider stands."
-                )
+                yield RiskSentence("note", "What follows is for the largest ε that the test can find.")
             case people.LimitsHold() if offer.algorithm == "find":
-                yield RiskSentence("note", word(each, called))
+                yield RiskSentence("note", word(each, called), aside=True)
 
 
 def _find_instead(offer: Offer, selected: float, start: float) -> float | None:
@@ -232,29 +238,27 @@ def _find_instead(offer: Offer, selected: float, start: float) -> float | None:
     return min(start, max(below)) if start in allowed else max(below)
 
 
-def find_start(offer: Offer, choice: Choice, enough: float | None, touched: int | None = None) -> SliderStart:
-    """Return where the slider starts: at the ε that the preference finds, or at ``enough`` if that is smaller.
+def find_slider_start(measured: MeasuredQuery, offer: Offer, choice: Choice, wanted_error: float | None) -> SliderStart:
+    """Return where the slider starts: at the ε that ``find_start`` gives, or that the noisy test likely finds.
 
-    A preference that every candidate meets finds none (F4): then the largest ε with a small membership advantage counts
-    as found. If nothing is found, the slider starts at the smallest ε. A start that the account does not grant is
-    rounded down to one that it does. ``enough``: the smallest ε with the wanted error; None if there is none.
-    ``touched``: how many people the query touches; if it touches nobody, the reason says so.
+    Where every candidate meets the preference (F4), the start has a small membership advantage at most. Where there is
+    none, the slider stands at the largest ε that meets the preference's conditions on people, if that is known,
+    otherwise at the smallest.
     """
-    left = offer.remaining or offer.candidates
-    found, why = offer.found, "the largest ε that meets the preference"
-    if choice.undecided:
-        found, why = find_safe(choice.candidates), f"the preference decides nothing, and here {_SAFE_GUESSES}"
-        if touched == 0:
-            why = f"nobody is in this query; if somebody were, {_SAFE_GUESSES}"
-    if found is None:
-        return SliderStart(min(left), "no ε is proposed, so this is the smallest")
-    good = [each for each in offer.meeting if each in left and enough is not None and each >= enough]
-    if good and min(good) < found:
-        found, why = min(good), "the smallest ε with the wanted accuracy"
-    start = round_down(found, left)
-    if start == max(left) and offer.charges.policy.budget is not None:
-        why = "the largest ε that the account still allows"
-    return SliderStart(start, why)
+    if offer.testing and offer.found is not None:
+        return SliderStart(offer.found, "the ε that the noisy test likely finds")
+    safe = find_safe(choice.candidates) if choice.undecided else None  # what limits no risk must not limit the start
+    granted = [each for each in offer.remaining if safe is None or each <= safe]
+    start = find_start(choice, measured.answers, granted, wanted_error)
+    if start.epsilon is not None:
+        by_guesses = safe is not None and start.reason == "account" and start.epsilon == safe
+        return SliderStart(start.epsilon, f"here {_SAFE_GUESSES}" if by_guesses else start.why)
+    limits = choice.preference.without_errors() if choice.preference.about_errors else None
+    limited = None if limits is None else measured.recall(limits)
+    shown = None if limited is None else limited.find_granted(offer.remaining)
+    return SliderStart(
+        min(offer.remaining or offer.candidates) if shown is None else shown, f"no ε is proposed: {start.why}"
+    )
 
 
 def round_down(wanted: float, candidates: Sequence[float]) -> float:
@@ -283,8 +287,8 @@ def _mark_rows(offer: Offer, choice: Choice, enough: float | None) -> dict[float
     None if there is none.
     """
     marks: dict[float, tuple[str, ...]] = {}
-    found = None if choice.undecided else max(offer.meeting, default=None)
-    safe = find_safe(choice.candidates) if choice.undecided else None
+    found = offer.found if offer.testing else None if choice.undecided else max(offer.meeting, default=None)
+    safe = find_safe(choice.candidates) if choice.undecided and not offer.testing else None
     for epsilon, mark in ((found, FOUND), (safe, CAUTIOUS), (enough, ENOUGH)):
         if epsilon is not None:
             marks[epsilon] = (*marks.get(epsilon, ()), mark)

@@ -35,12 +35,13 @@ from dosimeter.web.decision import (
     note_look,
     read_fields,
     read_own_fields,
+    read_standards,
     recall_form,
     show_decision,
 )
 from dosimeter.web.http import Controller, Refused, StateOf, make_csrf, render, show_progress
 from dosimeter.web.state import ServerState
-from dosimeter.web.store import count_open, list_open, mark_looked, note, read_thresholds
+from dosimeter.web.store import count_open, list_open, mark_looked, note
 from dosimeter.web.worker import PATIENCE, JobPriority
 
 router = APIRouter()
@@ -219,16 +220,23 @@ def show_groups(
 @router.get("/decide/{query_id}/others")
 def show_displaced(request: Request, state: StateOf, user: Controller, case: CaseOf, at: Nearest) -> Response:
     """Show which other waiting queries could be answered now, but no longer once this one is answered."""
-    thresholds = read_thresholds(state.database, user)
+    standard = read_standards(state, user)
     first = list_open(state.database, case.served.name, limit=MOST_LOOKED_AT + 1)
     waiting = [query for query in first if query.id != case.query.id][:MOST_LOOKED_AT]
     total = count_open(state.database, case.served.name) - int(case.query.status.open)
-    key = ("others", case.query.id, at, tuple(query.id for query in waiting), tuple(sorted(thresholds.items())))
+    key = (
+        "others",
+        case.query.id,
+        at,
+        tuple(query.id for query in waiting),
+        standard.name,
+        tuple(sorted(standard.percents.items())),
+    )
     offer = make_offer(state, case.served, case.prepared)
     note_look(state, user, case, "viewed what others would lose")
     job = case.served.worker.ask(
         (*key, str(offer.charges.reading.epsilon)), "Looking at the other waiting queries",
-        lambda dataset, meter: list_displaced(case.served, offer, at, waiting, thresholds, dataset, meter),
+        lambda dataset, meter: list_displaced(case.served, offer, at, waiting, standard, dataset, meter),
         wait=PATIENCE, rank=JobPriority.ASIDE,
     )  # fmt: skip
     if job.state != "done":

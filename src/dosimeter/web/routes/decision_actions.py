@@ -58,9 +58,9 @@ router = APIRouter()
 class ApproveForm(Approval):
     """The form of an approval, which has a reason.
 
-    ``confirmed``: the approved ε once more, as text, or "test" where the noisy test will find ε. If it is empty or
-    differs, a page first asks whether the approval is meant. ``looser``: the controller agrees to a preference that is
-    looser than their own threshold (``word_looser``); without this, the page asks about it too.
+    ``confirmed``: the approved ε once more, as text, or what the noisy test costs where it will find ε. If it is empty
+    or differs, a page first asks whether the approval is meant. ``looser``: the controller agrees to a preference that
+    is looser than their own threshold (``LooserThanOwn``); without this, the page asks about it too.
     """
 
     reason: Reason
@@ -125,11 +125,12 @@ def approve(
         _check(state, user, case, approval)
     except Refused as refused:
         return _show_refusal(request, state, user, case, approval, refused)
-    wanted = "test" if approval.epsilon is None else format_epsilon(approval.epsilon)
+    wanted = format_epsilon(case.test_cost if approval.epsilon is None else approval.epsilon)
     if form.confirmed != wanted or (not form.looser and is_looser(state, case, user, approval)):
         query = write_query(recall_form(approval.preference, approval.epsilon), approval.epsilon)
         return RedirectResponse(f"/decide/{case.query.id}/confirm?{query}", status_code=303)
-    claim, order = claim_query(state, case.served, case.query, user, approval)
+    cost = case.test_cost if algorithm == "find-and-release" else None
+    claim, order = claim_query(state, case.served, case.query, user, approval, cost)
     try:
         case.served.worker.ask(
             ("release", claim), "Releasing",

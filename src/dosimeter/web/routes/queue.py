@@ -11,7 +11,7 @@ from fastapi.responses import RedirectResponse, Response
 from pydantic import BaseModel, Field
 
 from dosimeter.errors import InputError
-from dosimeter.web.decision import settle_unfinished
+from dosimeter.web.decision import list_allowed, settle_unfinished
 from dosimeter.web.expected import find_needed
 from dosimeter.web.http import Controller, Filter, Refused, StateOf, render, require_dataset
 from dosimeter.web.question import describe_question
@@ -29,6 +29,7 @@ from dosimeter.web.store import (
     note,
     page_decided,
     page_open,
+    read_standard,
     read_thresholds,
     save_thresholds,
 )
@@ -44,6 +45,7 @@ DecidedStatus = Literal["", "released", "denied", "changes", "withdrawn"]
 
 
 class ThresholdForm(BaseModel):
+    standard: Literal["balanced", "cautious", "exploratory", "own"] = "own"
     high: Percent
     normal: Percent
     low: Percent
@@ -142,7 +144,8 @@ def _find_done(state: ServerState, user: User, query_id: str) -> StoredQuery | N
 def show_settings(request: Request, state: StateOf, user: Controller, saved: bool = False) -> Response:
     thresholds = read_thresholds(state.database, user)
     return render(
-        request, "settings.html", user, thresholds=thresholds, saved=saved, examples=_exemplify(state, thresholds),
+        request, "settings.html", user, thresholds=thresholds, standard=read_standard(state.database, user),
+        saved=saved, examples=_exemplify(state, thresholds),
         people=list_people(state.database), served=state.datasets.values(),
         limits=state.settings,
     )  # fmt: skip
@@ -156,15 +159,10 @@ def _exemplify(
     That is the largest candidate that meets it for a COUNT without groups, and for one with ten groups; None if none
     does.
     """
-    candidates = sorted(next(iter(state.datasets.values())).candidates)
+    candidates = next(iter(state.datasets.values())).candidates
 
-    def allow(percent: float, numbers: int) -> float | None:
-        """Return the largest candidate at which least ÷ most exposed is at least ``percent`` % for a COUNT (R3).
-
-        This ratio is k/(k + ε). ``numbers``: k, how many noisy numbers the answer has.
-        """
-        least = percent / 100.0
-        return max((each for each in candidates if numbers / (numbers + each) >= least - 1e-12), default=None)
+    def allow(percent: float, k: int) -> float | None:
+        return max(list_allowed(candidates, percent, k), default=None)
 
     percents = ((name, thresholds[name]) for name in ("high", "normal", "low"))
     return [(name, percent, allow(percent, 1), allow(percent, 10)) for name, percent in percents]
@@ -172,7 +170,7 @@ def _exemplify(
 
 @router.post("/settings")
 def change_settings(state: StateOf, user: Controller, form: Annotated[ThresholdForm, Form()]) -> Response:
-    save_thresholds(state.database, user, form.model_dump())
+    save_thresholds(state.database, user, form.model_dump(exclude={"standard"}), form.standard)
     return RedirectResponse("/settings?saved=true", status_code=303)
 
 

@@ -11,7 +11,6 @@ const computing = document.getElementById("preference-computing");
 const follows = document.querySelectorAll(".follows"); // parts that show what is approved, and its cost
 const verdict = document.getElementById("part-verdict");
 const candidates = slider.dataset.candidates.split(",");
-const each = document.getElementById("each");
 const own = form.elements.text;
 let preference = form.dataset.preference;
 let written = Boolean(own && form.elements.preset.value === "own"); // the controller typed a condition of their own, so it is kept
@@ -129,9 +128,9 @@ function scrollToSelected(pane) {
 }
 
 // Load the parts that need the engine only once the slider rests.
-function showParts() {
+function showParts(inside = document) {
   const epsilon = document.body.dataset.shown;
-  for (const element of document.querySelectorAll("[data-part]")) {
+  for (const element of inside.querySelectorAll("[data-part]")) {
     if (element.closest("details:not([open])")) continue; // on demand
     if (element.querySelector(".htmx-request")) continue; // people are being revealed: that answer shows the part
     const values = new URLSearchParams({ epsilon });
@@ -217,8 +216,12 @@ form.addEventListener("submit", (event) => {
   event.preventDefault();
   finishTyping();
 });
-document.getElementById("by").addEventListener("change", showParts);
-each.addEventListener("toggle", () => { if (each.open) showParts(); });
+document.getElementById("by").addEventListener("change", () => showParts());
+document.addEventListener("toggle", ({ target }) => { // what is folded is looked up once it is opened
+  if (!target.open) return;
+  showParts(target);
+  for (const pane of target.querySelectorAll(".scroll.short")) scrollToSelected(pane);
+}, true);
 
 // A row of the picture, and a button in the verdict, stand for their ε; another button offers another percentage.
 document.addEventListener("click", ({ target }) => {
@@ -239,6 +242,5 @@ document.getElementById("update").tabIndex = -1;
 document.body.dataset.shown = candidates[slider.value];
 showPreset();
 showValues();
-scrollToSelected(document.querySelector("#part-accuracy .scroll"));
 showParts();
 if (!computing.hidden) { following = !new URLSearchParams(location.search).has("epsilon"); markOutdated(true); update(); }

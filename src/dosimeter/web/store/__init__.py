@@ -34,6 +34,7 @@ from dosimeter.web.store.listing import (
     page_own,
 )
 from dosimeter.web.store.queries import (
+    OWN,
     count_open,
     find_by_entry,
     find_own,
@@ -44,6 +45,7 @@ from dosimeter.web.store.queries import (
     list_open,
     mark_looked,
     move_query,
+    read_standard,
     read_thresholds,
     save_thresholds,
     submit_query,

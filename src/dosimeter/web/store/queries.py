@@ -25,6 +25,9 @@ PRIORITIES = {"high": 90.0, "normal": 95.0, "low": 97.0}
 
 Controllers may set their own.
 """
+OWN = "own"
+STANDARDS = ("balanced", "cautious", "exploratory", OWN)
+"""What can rule the defaults of a controller's decision pages: a preset, the first by default, or own thresholds."""
 
 
 def submit_query(
@@ -183,10 +186,18 @@ def read_thresholds(database: Database, controller: User) -> dict[str, float]:
     return PRIORITIES | own
 
 
-def save_thresholds(database: Database, controller: User, percents: Mapping[str, float]) -> None:
+def read_standard(database: Database, controller: User) -> str:
+    """Return what rules the defaults of a controller's decision pages: one of ``STANDARDS``."""
+    with database.reading() as connection:
+        found = connection.execute(sa.select(USERS.c.standard).where(USERS.c.id == controller.id)).scalar()
+    return found if found in STANDARDS else STANDARDS[0]
+
+
+def save_thresholds(database: Database, controller: User, percents: Mapping[str, float], standard: str) -> None:
     with database.writing() as connection:
+        connection.execute(USERS.update().where(USERS.c.id == controller.id).values(standard=standard))
         connection.execute(THRESHOLDS.delete().where(THRESHOLDS.c.user_id == controller.id))
         rows = [{"user_id": controller.id, "priority": p, "percent": percents[p]} for p in PRIORITIES]
         connection.execute(THRESHOLDS.insert(), rows)
         listed = ", ".join(f"{p} {percents[p]:g} %" for p in PRIORITIES)
-        write_audit(connection, controller.name, "changed thresholds", detail=listed)
+        write_audit(connection, controller.name, "changed thresholds", detail=f"{standard}; {listed}")

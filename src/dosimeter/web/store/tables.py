@@ -22,6 +22,7 @@ USERS = sa.Table(
     sa.Column("disabled", sa.Boolean, nullable=False),
     sa.Column("created_at", sa.Text, nullable=False),
     sa.Column("devices_since", sa.Text),  # devices that signed in before this time count as unknown
+    sa.Column("standard", sa.Text),  # a preset or "own": what rules the defaults of a controller's decision pages
 )
 SESSIONS = sa.Table(
     "web_sessions",

@@ -1,0 +1,80 @@
+"""The controller's own standard, by their settings: the preference with which every decision page starts.
+
+It is a preset, or least ÷ most exposed of at least their own percentage. Takes what the store keeps; gives a value, the
+preference that it stands for, and the largest ε that it surely allows, which for some queries the schema alone tells.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from dosimeter.measures import Count, CountRows
+from dosimeter.release import PreparedRelease
+from dosimeter.risk import PRESETS, Preference
+from dosimeter.schema import Schema
+from dosimeter.web.decision.form import DecisionForm, write_preference
+from dosimeter.web.state import ServerState
+from dosimeter.web.store import OWN, User, read_standard, read_thresholds
+
+
+@dataclass(frozen=True)
+class Standard:
+    """What rules the defaults of a controller's decision pages. ``name``: of a preset, or "own" for their percentages.
+
+    ``percents``: on least ÷ most exposed, by the priority of a query.
+    """
+
+    name: str
+    percents: Mapping[str, float]
+
+    def settle(self, form: DecisionForm) -> DecisionForm:
+        """Return the form with this standard's preference, if the form names none."""
+        if form.preset is not None:
+            return form
+        kind = "ratio" if self.name == OWN or form.percent is not None else self.name
+        return form.model_copy(update={"preset": kind})
+
+    def prefer(self, schema: Schema, priority: str = "normal") -> Preference:
+        """Return the preference for a query of this priority: of two percentages, the smaller counts."""
+        percent = min(self.percents["normal"], self.percents[priority])
+        return write_preference(self.settle(DecisionForm()), schema, percent)
+
+    def find_limit(self, prepared: PreparedRelease, candidates: Iterable[float]) -> float | None:
+        """Return the largest candidate that this standard allows whatever the data; None if the schema does not tell.
+
+        Under pure noise nobody's membership advantage exceeds tanh(ε/2) (P4), and in one count of k noisy numbers least
+        ÷ most exposed is at least k/(k + ε) (R3), which it is exactly if somebody is in it and somebody is not. A limit
+        on errors is left out.
+        """
+        plan = prepared.plan
+        if not prepared.mechanism.pure or plan.threshold is not None or plan.ranks:
+            return None
+        if self.name != OWN:
+            most = find_most_advantage(self.name)
+            met = [each for each in candidates if most is not None and math.tanh(0.5 * each) <= most * (1.0 + 1e-12)]
+        else:
+            counts = [each for each in plan.all_measures if isinstance(each, (Count, CountRows))]
+            k = plan.k if len(plan.all_measures) == len(counts) == 1 else None
+            met = [] if k is None else list_allowed(candidates, self.percents["normal"], k)
+        return max(met, default=None)
+
+
+def read_standards(state: ServerState, user: User) -> Standard:
+    """Return the controller's standard, by their settings."""
+    return Standard(read_standard(state.database, user), read_thresholds(state.database, user))
+
+
+def find_most_advantage(preset: str) -> float | None:
+    """Return the largest membership advantage that a preset allows; None if it does not limit it."""
+    limits = (part.split(":") for part in PRESETS[preset].condition.split(","))
+    return next((float(limit) for name, limit in limits if name == "advantage"), None)
+
+
+def list_allowed(candidates: Iterable[float], percent: float, k: int) -> list[float]:
+    """Return the candidates at which least ÷ most exposed of a COUNT is at least ``percent`` %, whatever the data (R3).
+
+    This ratio is k/(k + ε). ``k``: how many noisy numbers the answer has.
+    """
+    return [each for each in candidates if k / (k + each) >= percent / 100.0 - 1e-12]
