@@ -241,6 +241,7 @@ class Dataset:
         delta: float | str | None = None,
         groups: StudiedGroups = "declared",
         group_delta: float | None = None,
+        tell_cut: float | None = None,
         quantiles: Quantiles = "ranks",
         min_rows: int | None = None,
         indicator: Indicator = "bound",
@@ -255,6 +256,8 @@ class Dataset:
             groups: ``"declared"`` groups; ``"thresholded"``: those of the data with enough people; or all that are
                 ``"observed"``, for study.
             group_delta: with thresholded groups, the probability (δ) that somebody alone in a group makes it appear.
+            tell_cut: the share of ε (with Gaussian noise: of ρ) for two more noisy numbers: how many people have rows
+                that would matter and do not count, and how many have values that count as the bound which they exceed.
             quantiles: ``"ranks"`` to draw MIN, MAX, MEDIAN and quantiles by rank, ``"noise"`` as in the paper, for
                 study.
             min_rows: a public lower bound on the rows that an AVG matches.
@@ -266,8 +269,8 @@ class Dataset:
             OptionError: an option does not take the value.
         """
         look = read_look(
-            mechanism=mechanism, delta=delta, groups=groups, group_delta=group_delta, quantiles=quantiles,
-            min_rows=min_rows, indicator=indicator, candidates=candidates,
+            mechanism=mechanism, delta=delta, groups=groups, group_delta=group_delta, tell_cut=tell_cut,
+            quantiles=quantiles, min_rows=min_rows, indicator=indicator, candidates=candidates,
         )  # fmt: skip
         return Query(self, sql, look)
 
@@ -428,9 +431,10 @@ class Dataset:
         if self.count() == 0 and not self.schema.reviewed:
             yield "The table is empty. What is shown is for one individual who is not there."
         if self.count() > self.n:
-            yield warn_of_people(self.count(), self.n)
+            yield warn_of_people(self.count(), self.n, self.schema.words)
         elif self.count() < self.n and self.schema.reviewed:
-            yield f"{_count_people(self.count())} in the table; {self.n:,} were declared."
+            held = self.schema.words.count_people(self.count())
+            yield f"{held} {'is' if self.count() == 1 else 'are'} in the table; {self.n:,} were declared."
         for name in (name for name, count in odd_cells.items() if count):  # a doubtful 12.0 is a whole number
             kind, count = self.schema.columns[name].type, odd_cells[name]
             yield f"{count:,} cells of {name} are not written as {FORMS[kind].words}: they count as NULL."
@@ -468,10 +472,6 @@ class Dataset:
         return self.tables.remember(
             "owner", lambda: find_repeated_owner(named.values(), *count_values(self.engine, list(named)))
         )
-
-
-def _count_people(count: int) -> str:
-    return "1 person is" if count == 1 else f"{count:,} people are"
 
 
 # ---------------------------------------------------------------- opening

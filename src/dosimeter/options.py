@@ -24,6 +24,7 @@ Groups = Literal["declared", "thresholded"]
 StudiedGroups = Literal["declared", "observed", "thresholded"]
 Selection = Literal["sharp", "paper"]
 Quantiles = Literal["ranks", "noise"]
+View = Literal["relative", "raw", "worlds"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +142,10 @@ class LookOptions:
         "With ", Option("groups", "thresholded"), ": the chance (δ) that somebody alone in a group makes it appear.",
         metavar="D", kind=float, range=_SHARE,
     )  # fmt: skip
+    tell_cut: float | None = _declare(
+        "Also answer, for the share S of ε, how many people's rows or values did not count as they are.",
+        metavar="S", kind=float, range=_SHARE,
+    )  # fmt: skip
     study: Study = field(default_factory=Study)
 
     def __post_init__(self) -> None:
@@ -207,6 +212,11 @@ class ShownOptions:
     reveal: bool = _declare(
         "Show identifying columns, in ", Option("top"), " and ", Option("by"), ".", default=False, kind=bool
     )
+    view: View | None = _declare(
+        "Which picture ", Option("plot"), " saves: RDRs relative to the average person (default), raw RDRs, or what "
+        "may be released with the most exposed person and without, at the first ε.",
+        choices=get_args(View),
+    )  # fmt: skip
 
 
 OPTIONS: Mapping[str, DeclaredOption] = {

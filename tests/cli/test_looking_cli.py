@@ -44,6 +44,24 @@ def test_equally_exposed_is_not_called_safe(run: Run, wards: Path, tmp_path: Pat
     assert any("at ε = 1 it is ε = 1 for everybody" in note for note in notes)  # P1: everybody's PIS is Δ
 
 
+def test_two_worlds_are_a_picture_of_their_own(run: Run, wards: Path, tmp_path: Path) -> None:
+    """North has one person: at ε = 2 her count is e² times as likely with her, at the first ε that is given."""
+    for name in ("worlds.svg", "worlds.html", "worlds.png"):
+        picture = tmp_path / name
+        outcome = run("risk", wards, GROUPED, "--epsilon", 2, "--epsilon", 0.1, "--plot", picture, "--view", "worlds")
+        assert outcome.status == 0
+        if name != "worlds.png":
+            text = picture.read_text(encoding="utf-8")
+            assert "If 1 is released for count of north, it is 7.39 times as likely" in text
+            assert "Person" not in text
+    assert GROUPED in picture.with_suffix(".html").read_text(encoding="utf-8")
+    raw = tmp_path / "raw.svg"
+    alone = "SELECT COUNT(*) FROM wards WHERE ward = 'north'"
+    assert run("risk", wards, alone, "--epsilon", 2, "--plot", raw, "--view", "raw").status == 0
+    assert "Raw RDR" in raw.read_text(encoding="utf-8")
+    check_refusal(run("risk", wards, GROUPED, "--view", "worlds"), "--view is for --plot")
+
+
 def test_names_are_not_listed_by_accident(run: Run, wards: Path) -> None:
     refused = run("risk", wards, GROUPED, "--by", "name")
     check_refusal(refused, "name identifies people", "--reveal")
@@ -134,8 +152,8 @@ def test_what_is_drawn_is_not_said_to_get_noise(run: Run, patients: Path, patien
     sql, with_schema = "SELECT MEDIAN(age) FROM patients", ("--schema", patients_schema)
     drawn = run("explain", sql, *with_schema).out
     assert not re.search("Laplace|Gaussian|with noise", drawn)
-    (note,) = run("explain", sql, *with_schema, "--json").json["notes"]
-    told = re.search(r"within about (\d+) rows", note)
+    notes = run("explain", sql, *with_schema, "--json").json["notes"]
+    told = re.search(r"within about (\d+) rows", " ".join(notes))
     assert told is not None
     row = next(line for line in drawn.splitlines() if line.startswith("MEDIAN(age)"))
     assert re.findall(r"(\d+) rows", row)[1] == told[1]

@@ -49,7 +49,7 @@ def test_what_people_read(shop: Shop) -> None:
     sql = "SELECT city, COUNT(*) AS n, AVG(paid) AS mean FROM shop GROUP BY city"
     status, out, err = shop.release(sql, "--epsilon", "1e9", "--policy", "budget:1e10")
     assert (status, err) == (0, "")
-    assert "ε = 1000000000. 95 % error: n ± 0, mean ± " in out
+    assert "ε = 1000000000. 95 % error of the noise: n ± 0, mean ± " in out
     assert "differentially private" in out
     bern = next(line for line in out.splitlines() if line.startswith("Bern"))
     city, count, _, off, mean, *_ = bern.split()
@@ -61,8 +61,11 @@ def test_what_people_read(shop: Shop) -> None:
 @pytest.mark.parametrize(
     ("rows", "words"),
     [
-        (1, "95 % error: n ± 9. There is no bound on the error of mean."),
-        (2, "95 % error: n ± 9 in the worst row. In at least one row there is no bound on the error of mean."),
+        (1, "95 % error of the noise: n ± 9. There is no bound on the error of mean."),
+        (
+            2,
+            "error of the noise: n ± 9 in the worst row. In at least one row there is no bound on the error of mean.",
+        ),
     ],
 )
 def test_a_column_without_an_error_is_named(rows: int, words: str, capsys: pytest.CaptureFixture[str]) -> None:

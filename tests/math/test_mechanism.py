@@ -278,6 +278,35 @@ def test_the_norm_of_several_noises_exceeds_its_reach_as_often_as_stated(numbers
 # ---------------------------------------------------------------- guards and weight
 
 
+def exact_chance(kind: str, scale: float, low: int, high: int) -> mp.mpf:
+    """P(low ≤ Z ≤ high): the geometric sum, or a theta function's terms; a σ of many steps by Poisson summation."""
+    if kind == "laplace":
+        q = mp.exp(-1 / mp.mpf(scale))
+        return mp.fsum((1 - q) / (1 + q) * q ** abs(z) for z in range(low, high + 1))
+    rate = 1 / (2 * mp.mpf(scale) ** 2)
+    if scale > 30:
+        total = mp.mpf(scale) * mp.sqrt(2 * mp.pi)  # the next term is below e^(−2π²·900)
+    else:
+        total = mp.fsum(mp.exp(-rate * z * z) for z in range(-int(60 * scale) - 60, int(60 * scale) + 61))
+    return mp.fsum(mp.exp(-rate * z * z) for z in range(low, high + 1)) / total
+
+
+@pytest.mark.parametrize("kind", ["laplace", "gaussian"])
+@pytest.mark.parametrize("scale", [0.2, 1.0, 7.3, 80.0, 5_000.0])
+def test_chances_between_edges_are_sums_of_the_exact_pmf(kind: str, scale: float) -> None:
+    """Also far from 0, where a tail would be lost beside 1, and in a single step."""
+    mechanism = LAPLACE if kind == "laplace" else gaussian(1e-6)
+    far = math.ceil(6 * scale)
+    edges = [-far - 3, -far, -2, 0, 1, 2, 5, far + 5, far + 6, far + 9]
+    found = mechanism.chances(scale, np.array(edges, dtype=np.float64))
+    with mp.workdps(40):
+        expected = [float(exact_chance(kind, scale, low, high - 1)) for low, high in itertools.pairwise(edges)]
+    if kind == "gaussian" and scale > 4_096:  # read off the normal distribution: O(σ⁻⁴), 10⁻¹⁰ of a chance at 6 σ
+        assert found == pytest.approx(expected, rel=1e-8)
+    else:
+        assert found == pytest.approx(expected, rel=1e-11, abs=1e-300)
+
+
 def test_default_delta() -> None:
     assert default_delta(32561) == pytest.approx(9.432e-10, rel=1e-3)
     with pytest.raises(OptionError, match="at least 2"):

@@ -218,7 +218,7 @@ def test_what_stands_beside_the_indicator() -> None:
 def test_plot_and_notebook() -> None:
     with Dataset.open(make_arrow()) as dataset:
         risk = dataset.risk(SUM, candidates=[1, 0.1])
-        charts = risk.plot(), risk.plot(view="raw"), risk.plot(epsilons=[0.5]), risk.histogram(0.5)
+        charts = risk.plot(), risk.plot(view="raw"), risk.plot(epsilons=[0.5]), risk.plot("worlds"), risk.histogram(0.5)
         for drawn in (risk, *charts, charts[0].properties(width=300)):
             offline: Any = drawn._repr_mimebundle_(include=None, exclude=None)
             assert set(offline) == {"text/html", "image/svg+xml", "text/plain"}  # finished: nothing to load or send

@@ -21,9 +21,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import dosimeter
 from dosimeter.errors import OptionError
 from dosimeter.risk.exposure import Candidate, RDRs, Spread
 from dosimeter.risk.largest_epsilon import paper_candidates
+from dosimeter.risk.two_worlds import Curves, TwoWorlds, WorldBin
 from dosimeter.show.axes import even_axis
 from dosimeter.show.charts.chart import Bar, Chart, Label, Line, Look, Mark, Point, Rule
 from dosimeter.show.charts.histogram import Bin, bin_people, bins_chart, histogram_chart, write_bins
@@ -32,6 +34,7 @@ from dosimeter.show.charts.ranges import range_chart
 from dosimeter.show.charts.staircase import Step, staircase_chart
 from dosimeter.show.charts.svg import write_axis, write_rows, write_svg
 from dosimeter.show.charts.vega import CROSS, SIGNS, TICK, draw_altair, write_spec
+from dosimeter.show.charts.worlds import worlds_chart
 
 # A COUNT over 32,561 people of whom 39 match, with Laplace noise: RDR = PIS + 1/ε (R3), person by person.
 PEOPLE = [0] * 32522 + [1] * 39
@@ -357,3 +360,67 @@ def test_files_are_what_their_ending_says_and_the_same_each_time(adult_like: lis
 def test_other_endings_and_places_are_refused(name: str, tmp_path: Path) -> None:
     with pytest.raises(OptionError, match=r"\.svg|folder"):
         save_chart(draw_altair(staircase_chart(make_steps(0.1))), tmp_path / name)
+
+
+# ---------------------------------------------------------------- two worlds
+
+
+def make_worlds(
+    *, step: float = 1.0, width: int = 1, count: int = 5, exact: tuple[float, float] = (3.0, 2.0)
+) -> TwoWorlds:
+    """Flat curves, each over all numbers but one end: with the person the last ones, without the first."""
+    bins = tuple(
+        WorldBin(
+            at * width * step,
+            (at * width + width - 1) * step,
+            (at > 0) * 0.9 / (count - 1),
+            (at < count - 1) * 0.9 / (count - 1),
+        )
+        for at in range(count)
+    )
+    return TwoWorlds(0.5, "n", (), "Other", exact, step, Curves(bins, (0.1, 0.1)))
+
+
+def find_lines(chart: Chart) -> dict[Look, Line]:
+    return {mark.look: mark for mark in chart.marks if isinstance(mark, Line)}
+
+
+def test_two_worlds_draw_each_chance_and_shade_what_they_share() -> None:
+    chart = worlds_chart(make_worlds(), "If 4 is released, the person is in.")
+    lines = find_lines(chart)
+    assert lines[Look.WITH].points == tuple((x, y) for x, y in zip(
+        (-0.5, 0.5, 0.5, 1.5, 1.5, 2.5, 2.5, 3.5, 3.5, 4.5), (0, 0, *[22.5] * 8), strict=True
+    ))  # fmt: skip
+    assert [y for _, y in lines[Look.WITHOUT].points] == [*[22.5] * 8, 0, 0]
+    assert lines[Look.OVERLAP].points[0] == (-0.5, 0.0)
+    assert [y for _, y in lines[Look.OVERLAP].points[1:-1]] == [0, 0, *[22.5] * 6, 0, 0]
+    assert chart.x.ticks == (0.0, 1.0, 2.0, 3.0, 4.0)
+    assert chart.x.title == "released n of Other"
+    assert find_labels(chart) == ["- - without: 2", "— with them: 3"]  # the larger number on the right
+    assert find_labels(worlds_chart(make_worlds(exact=(1.0, 2.0)), "")) == ["— with them: 1", "- - without: 2"]
+    assert "about 78 %" in chart.notes[1]  # 3 of 4 numbers of 0.9, and what is not drawn
+    assert "Controller only" in chart.notes[-1]
+    rows = chart.table["rows"]
+    assert rows[0] == ["0", "0 %", "22.50 %", "0"]
+    assert rows[1] == ["1", "22.50 %", "22.50 %", "1"]
+    assert rows[4] == ["4", "22.50 %", "0 %", "∞"]
+    assert rows[5] == ["any other", "10.00 %", "10.00 %", ""]
+
+
+def test_many_numbers_are_a_line_through_the_middles() -> None:
+    worlds = make_worlds(step=0.5, width=3, count=120)
+    chart = worlds_chart(worlds, "")
+    assert [x for x, _ in find_lines(chart)[Look.WITH].points] == [0.5 + 1.5 * at for at in range(120)]
+    assert chart.table["rows"][2][0] == "3 to 4"
+
+
+def test_the_two_curves_differ_in_more_than_colour() -> None:
+    chart = worlds_chart(make_worlds(), "Words.")
+    layers = {str(layer["mark"].get("color")): layer["mark"] for layer in write_spec(chart)["layer"]}
+    assert "strokeDash" in layers["#0072B2"]
+    assert "strokeDash" not in layers["#D55E00"]
+    drawn = write_svg(chart, "Two worlds")
+    assert {"line with", "line without", "line overlap"} <= set(re.findall(r'class="([^"]+)"', drawn))
+    style = (Path(dosimeter.__file__).parent / "web" / "static" / "style.css").read_text()
+    assert re.search(r"\.line\.without \{[^}]*stroke-dasharray", style)
+    assert not re.search(r"\.line\.with \{[^}]*stroke-dasharray", style)

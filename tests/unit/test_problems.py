@@ -206,7 +206,8 @@ def test_every_option_that_a_message_names_exists_on_the_command_line_and_in_pyt
     named = {name for path in speaking for name in list_named_options(path)}
     assert len(named) > 20
     assert {name for name in named if Option(name).flag not in FLAGS} == set()
-    calls = (Dataset.open, Dataset.query, Query.risk, Query.release, dosimeter.Risk.people, dosimeter.Risk.by)
+    risk = dosimeter.Risk
+    calls = (Dataset.open, Dataset.query, Query.risk, Query.release, risk.people, risk.by, risk.plot)
     keywords = {name for call in calls for name in inspect.signature(call).parameters}
     of_the_server, of_the_terminal = {"host", "port"}, {"show_all"}
     assert named - keywords - set(ReleaseOptions.__dataclass_fields__) == of_the_server | of_the_terminal

@@ -82,11 +82,16 @@ def columns(draw: st.DrawFn, name: str) -> Column:
 def schemas(draw: st.DrawFn) -> Schema:
     free = NAMES.filter(lambda name: not name.lower().startswith("dosimeter_"))
     names = draw(st.lists(free, min_size=1, max_size=4, unique_by=str.lower))
+    row, individual = (draw(st.sampled_from([None, "stay", "day patient", "Ärztin"])) for _ in range(2))
     return Schema(
         table=draw(NAMES),
         columns={name: draw(columns(name)) for name in names},
         individuals=draw(st.one_of(st.none(), st.integers(1, 2**53 - 1))),
         reviewed=draw(st.booleans()),
+        row=row,
+        rows=draw(st.sampled_from([None, "stays"])) if row else None,
+        individual=individual,
+        people=draw(st.sampled_from([None, "children"])) if individual else None,
     )
 
 
@@ -255,3 +260,30 @@ def test_descriptions_are_read_written_and_no_part_of_the_facts() -> None:
 def test_a_description_is_one_short_line(text: str) -> None:
     with pytest.raises(SchemaError, match="description must be one line"):
         parse_schema(DESCRIBED.replace('"Age in full years"', text))
+
+
+NAMED = 'row = "entry"\nrows = "entries"\nindividual = "patient"\n'
+
+
+def test_words_are_read_written_and_no_part_of_the_facts() -> None:
+    named, plain = parse_schema(NAMED + DESCRIBED), parse_schema(DESCRIBED)
+    assert (named.row, named.rows, named.individual, named.people) == ("entry", "entries", "patient", None)
+    assert parse_schema(dump_schema(named)) == named
+    assert digest_schema(named) == digest_schema(plain)
+    sql = "SELECT SUM(age) FROM visits"
+    assert plan_query(sql, plain).digest == plan_query(sql, named).digest
+
+
+@pytest.mark.parametrize(
+    "word", ['""', '"two\\nlines"', "7", f'"{"x" * 41}"', '" stay"', '"<b>"', '"stay 2"', '"a  b"']
+)
+@pytest.mark.parametrize("entry", ["row", "individual"])
+def test_a_word_is_short_and_plain(entry: str, word: str) -> None:
+    with pytest.raises(SchemaError, match=f"{entry} must be a short word"):
+        parse_schema(f"{entry} = {word}\n{DESCRIBED}")
+
+
+@pytest.mark.parametrize("entry", ["rows", "people"])
+def test_a_plural_needs_its_singular(entry: str) -> None:
+    with pytest.raises(SchemaError, match="what one is called"):
+        parse_schema(f'{entry} = "several"\n{DESCRIBED}')

@@ -145,6 +145,7 @@ def test_every_option_of_a_plan_is_read_off_the_look() -> None:
     plans = [
         PlanOptions(groups="thresholded", group_delta=1e-6, quantiles="noise"),
         PlanOptions(groups="observed", min_rows=3, sensitivity=2.0),
+        PlanOptions(tell_cut=0.2),
     ]
     for plan in plans:
         assert plan_options(read_look(**asdict(plan))) == plan

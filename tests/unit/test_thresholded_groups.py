@@ -265,7 +265,7 @@ def test_explanation_is_public(notes: Dataset) -> None:
     explanation = notes.explain(COUNTS, **THRESHOLDED)
     assert (explanation.group_delta, explanation.k, explanation.additive) == (1e-6, None, False)
     told = " ".join(explanation.notes)
-    assert "a group of 15 individuals" in told
+    assert "a group of 15 people" in told
     assert "flu" not in told
 
 

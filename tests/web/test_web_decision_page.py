@@ -333,3 +333,49 @@ def test_an_earlier_answer_is_given_with_a_reason(site: Site, bob: Guest, anna: 
     with site.api("anna") as one, site.api("bob") as two:
         assert one.get(f"/queries/{first}").json()["answer"] == two.get(f"/queries/{second}").json()["answer"]
     assert len(site.entries()) == 1
+
+
+# ---------------------------------------------------------------- two worlds
+
+
+def test_two_worlds_follow_the_slider(site: Site, open_page: OpenPage) -> None:
+    """A count at ε with Laplace noise of scale 1/ε: the exact number is e^ε times as likely with the person."""
+    with site.guest("anna") as anna:
+        query_id = anna.ask(SMOKERS)
+    carol = open_page(site, "carol")
+    decide(carol, query_id)
+    expect(carol.locator("#worlds")).to_be_hidden()
+    carol.click("details.two-worlds > summary")
+    expect(carol.locator("#worlds svg.chart")).to_be_visible()
+    for epsilon, times in (("0.5", "1.65"), ("1", "2.72")):
+        carol.fill("#epsilon", epsilon)
+        wait_for_epsilon(carol, epsilon)
+        told = f"If 741 is released for count, it is {times} times as likely with the most exposed person as without."
+        expect(carol.locator("#part-worlds .tail")).to_have_text(told)
+        expect(carol.locator("#worlds svg.chart")).to_be_visible()  # it stays open
+    expect(carol.locator("#worlds")).to_contain_text("with them: 741")
+    carol.click("#part-worlds summary")
+    row = carol.locator("#part-worlds tbody tr").filter(
+        has=carol.locator("td:first-child", has_text=re.compile("^741$"))
+    )
+    chance = math.tanh(0.5)  # (1 − q) / (1 + q) with q = e^(−1)
+    expect(row.locator("td").nth(1)).to_have_text(f"{100 * chance:.2f} %")
+    expect(row.locator("td").nth(2)).to_have_text(f"{100 * chance / math.e:.2f} %")
+
+
+@pytest.mark.clinic(algorithm="fixed")
+def test_two_worlds_are_for_a_controller_who_looks(anna: Guest, carol: Guest) -> None:
+    query_id = anna.ask(SMOKERS)
+    assert "worlds" not in carol.get(f"/decide/{query_id}").text
+    carol.act(f"/decide/{query_id}/look")
+    page = carol.get(f"/decide/{query_id}", params={"epsilon": "1"}).text
+    assert "If 741 is released for count, it is 2.72 times as likely" in read_text(page)
+    assert page.count('id="part-worlds"') == 1
+    for path in (f"/decide/{query_id}", f"/decide/{query_id}/live", f"/queries/{query_id}"):
+        assert "times as likely" not in anna.get(path).text
+
+
+def test_two_worlds_of_a_query_that_nobody_moves(anna: Guest, carol: Guest) -> None:
+    page = carol.get(f"/decide/{anna.ask(NOBODY)}").text
+    assert "Leaving anybody out changes no number of this answer: both worlds are the same." in read_text(page)
+    assert 'id="worlds"' not in page

@@ -93,11 +93,11 @@ def everything_anna_can_fetch(site: Site, anna: Guest, query_id: str) -> dict[st
 
 
 def secrets_of(epsilon: str, preference: str, reason: str) -> list[str]:
-    """Exact answers, sensitivities, RDRs, the chosen ε, the preference, the reason, and who somebody is."""
+    """Exact answers, sensitivities, RDRs, two worlds, the chosen ε, the preference, the reason, who somebody is."""
     total = SPOT + (MATCHING - 1) * 1.25
     numbers = {SPOT, total, MATCHING, 1 / float(epsilon) * 1, 5000 / float(epsilon), SPOT + 5000 / float(epsilon)}
     written = {form for n in numbers for form in (f"{n:g}", f"{n:.2f}", f"{n:,.2f}", f"{n:,.0f}") if len(form) > 3}
-    return [*written, epsilon, preference.split(":")[1], reason, NAME, "rdr", "RDR"]
+    return [*written, epsilon, preference.split(":")[1], reason, NAME, "rdr", "RDR", "times as likely", "worlds"]
 
 
 @settings(max_examples=8)

@@ -147,13 +147,37 @@ AMONG_ROWS = {
     "AVG(CAST(urgent AS INT)) FROM visits": "What is the share of rows with urgent = true?",
     "MONTH(day) AS w, COUNT(*) FROM visits GROUP BY 1": "How many rows are there, for each month of day (12 groups)?",
     "doctor, COUNT(*) FROM visits GROUP BY 1": "How many rows are there, for each doctor that enough people share?",
+    "ward, COUNT(*) FROM visits GROUP BY ward HAVING AVG(minutes) > 5": (
+        "How many rows are there, for each ward (2 groups)? Only groups with AVG(minutes) > 5 are shown, by the noisy "
+        "numbers."
+    ),
+    "ward, COUNT(*) FROM visits GROUP BY ward HAVING ward <> 'e0' LIMIT 1": (
+        "How many rows are there, for each ward (2 groups)? Only the first row with ward ≠ 'e0' is shown."
+    ),
+    "ward, COUNT(*) AS n FROM visits GROUP BY ward ORDER BY 2 DESC LIMIT 3": (
+        "How many rows are there, for each ward (2 groups)? Only the first 3 rows are shown, by n, the largest first."
+    ),
+}
+NAMED = {
+    "COUNT(*) FROM visits WHERE urgent": "How many stays are there with urgent = true?",
+    "ward, COUNT(*) FROM visits GROUP BY ward": "How many stays are there, for each ward (2 groups)?",
+    "COUNT(DISTINCT patient) FROM visits": "How many patients are there?",
+    "COUNT(DISTINCT patient) FROM visits WHERE ward = 'A'": "How many patients have stays with ward = 'A'?",
+    "COUNT(DISTINCT doctor) FROM visits": "How many different values are there of doctor?",
+    "COUNT(minutes) FROM visits WHERE urgent": "How many stays with urgent = true have a value of minutes?",
+    "AVG(minutes) FROM visits": "What is the average minutes over all stays?",
+    "COUNT(*), AVG(minutes) FROM visits": "What are the number of stays and the average minutes over all stays?",
+    "AVG(CAST(urgent AS INT)) FROM visits": "What is the share of stays with urgent = true?",
+    "doctor, COUNT(*) FROM visits GROUP BY 1": (
+        "How many stays are there, for each doctor that enough patients share?"
+    ),
+    "AVG(n) FROM (SELECT patient, COUNT(*) AS n FROM visits GROUP BY patient)": "",
 }
 BY_SQL = [
     "AVG(n) FROM (SELECT patient, COUNT(*) AS n FROM visits GROUP BY patient)",
     "COUNT(*) FROM visits WHERE patient IN (SELECT patient FROM visits WHERE urgent)",
     "COUNT(*) FROM (SELECT patient, MAX(minutes) AS most FROM visits GROUP BY patient) WHERE most > 60",
-    "ward, COUNT(*) FROM visits GROUP BY ward ORDER BY 2 DESC LIMIT 3",
-    "ward, COUNT(*) FROM visits GROUP BY ward HAVING COUNT(*) > 5",
+    "ward, COUNT(*) FROM visits GROUP BY ward ORDER BY 2 DESC LIMIT 1 OFFSET 1",
     "SUM(minutes) / COUNT(*) FROM visits",
     "ward, COUNT(*) FROM visits GROUP BY ROLLUP (ward)",
     "COUNT(*) FROM visits UNION ALL SELECT COUNT(*) FROM visits WHERE urgent",
@@ -167,7 +191,7 @@ BY_SQL = [
 def test_words_say_rows_or_people_and_stand_only_where_they_are_right() -> None:
     """People with one row each are people. Where words would be wrong the SQL stands."""
 
-    def describe(sql: str, **changes: int) -> QueryInWords:
+    def describe(sql: str, **changes: int | str) -> QueryInWords:
         settings = clinic_settings(algorithm="fixed", delta_total=1e-3, group_delta=1e-6)
         planner = QueryPlanner(settings, read_schema(tomllib.loads(VISITS) | changes))
         return describe_question(planner.plan_anew(f"SELECT {sql}"))
@@ -178,3 +202,8 @@ def test_words_say_rows_or_people_and_stand_only_where_they_are_right() -> None:
         assert (describe(sql).words, describe(sql).title) == ("", f"SELECT {sql}")
     alone = describe("COUNT(*) FROM visits WHERE urgent", max_rows_per_unit=1)
     assert alone.words == "How many people are there with urgent = true?"
+    named = {"row": "stay", "individual": "patient"}
+    for sql, words in NAMED.items():
+        assert describe(sql, **named).words == words
+    alone = describe("COUNT(*) FROM visits WHERE urgent", max_rows_per_unit=1, **named)
+    assert alone.words == "How many patients are there with urgent = true?"

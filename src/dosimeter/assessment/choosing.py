@@ -115,6 +115,7 @@ def choose(
         limit_cell=None if limit_cell is None else limit_cell.value,
         epsilon_cell=by_cell,
         conflict=find_conflict(preference, tested),
+        called=risk.plan.words,
         _look=look,
         _begin=begin,
         _judge=judge,

@@ -30,6 +30,8 @@ from dosimeter.findings import (
     find_absolute,
     find_notes,
     find_unstated,
+    find_worlds,
+    word,
     word_all,
 )
 from dosimeter.html import write_paragraphs
@@ -45,7 +47,7 @@ from dosimeter.influence import (
 )
 from dosimeter.json_values import JsonObject
 from dosimeter.mechanisms import Mechanism
-from dosimeter.options import Indicator
+from dosimeter.options import Indicator, View, check_option
 from dosimeter.planning import (
     QueryPlan,
     note_values,
@@ -63,6 +65,7 @@ from dosimeter.risk import (
     RDRs,
     Sensitivities,
     ShownGroups,
+    TwoWorlds,
     advantage,
     foresee_groups,
     largest_difference,
@@ -79,6 +82,7 @@ if TYPE_CHECKING:
     from sqlglot import exp
 
     from dosimeter.arrays import FloatArray
+    from dosimeter.influence import MovedNumber
 
 MOST_IN_HISTOGRAM = 10_000
 
@@ -270,7 +274,7 @@ class Risk:
             if self.left_out.undeclared_people:
                 values = [
                     [
-                        measure.hold(number, people) * measure.grid
+                        measure.round_to_grid(number, people) * measure.grid
                         for measure, number in zip(block.measures, row, strict=True)
                     ]
                     for row in values
@@ -289,7 +293,8 @@ class Risk:
         if found is None:
             return None
         wide, measured = found
-        return PlainAnswer(wide, [(each.keys, each.values) for each in measured.blocks])
+        numbers = [(each.keys, each.values) for each in measured.blocks]
+        return PlainAnswer(wide, numbers, every_group=not self.left_out.people)
 
     def contributions_by(self, attributes: Mapping[str, exp.Expression]) -> tuple[Profile, Contributions]:
         """Return the profile of everybody, also of those outside the WHERE, and everybody's contributions.
@@ -353,7 +358,7 @@ class Risk:
     @property
     def groups(self) -> int:
         """Return how many groups the answer has, over all its SELECTs."""
-        return sum(self._list_groups())
+        return sum(self._list_groups()[: len(self.plan.answered)])
 
     def _list_groups(self) -> list[int]:
         """Return how many groups each block of the plan has.
@@ -370,7 +375,8 @@ class Risk:
 
     def risk_notes(self) -> tuple[str, ...]:
         """Return the notes for the controller that do not depend on a preference (R7, R8)."""
-        return word_all(each for each in self.list_findings(self.list_candidates()) if each.is_note)
+        found = self.list_findings(self.list_candidates())
+        return word_all((each for each in found if each.is_note), self.plan.words)
 
     def smallest_group(self) -> int | None:
         """Return how many individuals are in the smallest group that is not empty; None if there is no such group.
@@ -445,6 +451,26 @@ class Risk:
 
         return list_groups(self, column, epsilon=epsilon, reveal=reveal)
 
+    @cached_property
+    def moved_number(self) -> MovedNumber | None:
+        """Return the measured number that the most exposed person moves most, with and without them; None for none."""
+        from dosimeter.assessment.worlds import find_moved_number
+
+        return find_moved_number(self)
+
+    def worlds(self, epsilon: float) -> TwoWorlds | None:
+        """Return the chance of each number that may be released at this ε, with the most exposed person and without.
+
+        It is about one number: the one that this person moves most, relative to its noise. The chances are the
+        mechanism's own, exactly. None if nobody moves any number.
+
+        Args:
+            epsilon: the ε whose noise would be drawn.
+        """
+        from dosimeter.assessment.worlds import compare_worlds
+
+        return compare_worlds(self, epsilon)
+
     def absolute(
         self, epsilon: float, *, prior: float = 0.01, baseline: float = 0.1, charge: float | None = None
     ) -> AbsoluteRisk:
@@ -468,21 +494,30 @@ class Risk:
 
     # ------------------------------------------------------------ showing
 
-    def plot(self, *, view: str = "relative", epsilons: Sequence[float] | None = None) -> alt.LayerChart:
-        """Return an Altair chart of the RDRs from the least to the most exposed person, at each ε.
-
-        A notebook shows it without the internet.
+    def plot(self, view: View = "relative", *, epsilons: Sequence[float] | None = None) -> alt.LayerChart:
+        """Return an Altair chart of who is how exposed. A notebook shows it without the internet.
 
         Args:
-            view: ``"relative"`` to the average person, or ``"raw"``.
-            epsilons: the ε's to show; by default the candidates.
-        """
-        from dosimeter.show.charts import draw_altair, range_chart
+            view: ``"relative"``: the RDRs from the least to the most exposed person at each ε, relative to the average
+                person; ``"raw"``: the same as they are; ``"worlds"``: at one ε, the chance of each number that may be
+                released, with the most exposed person and without.
+            epsilons: the ε's to show; by default the candidates. Of two worlds the first is shown, by default the
+                largest candidate, as in ``people``.
 
-        if view not in ("relative", "raw"):
-            raise OptionError("view must be relative or raw.")
+        Raises:
+            OptionError: there is no such view, nobody moves any number, or the group is hardly ever shown.
+        """
+        from dosimeter.show.charts import draw_altair, range_chart, worlds_chart
+
+        check_option("view", view)
+        if view == "worlds":
+            worlds = self.worlds((epsilons or self.candidates)[0])
+            words = word(find_worlds(worlds))
+            if worlds is None or worlds.hidden:
+                raise OptionError(words)
+            return draw_altair(worlds_chart(worlds, words))
         lines = self.list_candidates(epsilons or None)
-        return draw_altair(range_chart(lines, view="raw" if view == "raw" else "relative"))
+        return draw_altair(range_chart(lines, view=view, called=self.plan.words))
 
     def histogram(self, epsilon: float) -> alt.LayerChart:
         """Return everybody's RDR at one ε as an Altair chart, which a notebook shows without the internet.
@@ -492,7 +527,7 @@ class Risk:
         """
         from dosimeter.show.charts import draw_altair, histogram_chart
 
-        return draw_altair(histogram_chart(self.rdr(epsilon)))
+        return draw_altair(histogram_chart(self.rdr(epsilon), called=self.plan.words))
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
         """Return the chart of ``plot`` for a notebook, and the absolute risks at the largest candidate in words.
@@ -502,7 +537,7 @@ class Risk:
         from dosimeter.show.charts import draw_svg
 
         picture, at = draw_svg(self.plot()), self.candidates[0]
-        told = write_paragraphs([f"At ε = {at:g}:", *word_all(find_absolute(self.absolute(at)))])
+        told = write_paragraphs([f"At ε = {at:g}:", *word_all(find_absolute(self.absolute(at)), self.plan.words)])
         return {"text/html": picture + told, "image/svg+xml": picture, "text/plain": repr(self)}
 
     def distribution(self, epsilons: Sequence[float]) -> pa.Table:

@@ -14,7 +14,7 @@ from dosimeter.options import LookOptions
 @click.command("explain")
 @o.SQL
 @o.NEEDED_SCHEMA
-@o.takes(look=o.OptionGroup(LookOptions, (LookOptions,), only=("groups", "min_rows", "group_delta")))
+@o.takes(look=o.OptionGroup(LookOptions, (LookOptions,), only=("groups", "min_rows", "group_delta", "tell_cut")))
 @o.JSON
 def explain(sql: str, schema: Path, look: LookOptions, json: bool) -> int:
     """Explain what a query would measure, or why it is refused, from the schema alone. Reads no data.

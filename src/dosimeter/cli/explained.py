@@ -44,14 +44,16 @@ def _print_lines(console: Console, lines: Iterable[str]) -> None:
 
 
 def _describe_size(explanation: Explanation) -> str:
-    each, groups = len(explanation.measures), explanation.groups
+    each, groups = len(explanation.measures) - len(explanation.told), explanation.groups
     names = ", ".join(explanation.group_columns)
     noisy = f"{each} noisy {'number' if each == 1 else 'numbers'}"
+    more = f", and {len(explanation.told)} for the whole query" if explanation.told else ""
     if not names:
-        return f"{noisy}, over everybody who meets the WHERE."
+        return f"{noisy}{more}, over everybody who meets the WHERE."
     if groups is None:
         return f"{noisy} for each group of {names} in the data."
-    return f"{each * groups:,} noisy numbers: {each} for each of the {groups:,} declared groups of {names}."
+    total = each * groups + len(explanation.told)
+    return f"{total:,} noisy numbers: {each} for each of the {groups:,} declared groups of {names}{more}."
 
 
 def _describe_first_stages(explanation: Explanation) -> Iterator[str]:
@@ -80,12 +82,19 @@ def _tabulate_measured(explanation: Explanation) -> Table:
         table.add_column(title, justify="right")
     for measure, number in zip(explanation.measures, explanation.stages.measured, strict=True):
         grid = format_number(measure.grid) if measure.grid else "none"
-        share = "all" if number.share == 1.0 else f"1/{round(1 / number.share)}"
+        share = _write_share(number.share)
         found = number.errors["laplace"]
         errors = [f"{math.ceil(error):,} rows" if number.in_rows else format_number(error) for error in found]
         sensitivity = "–" if number.in_rows else format_number(measure.sensitivity)
         table.add_row(Text(measure.measure), measure.kind, sensitivity, grid, share, *errors)
     return table
+
+
+def _write_share(share: float) -> str:
+    parts = round(1.0 / share)
+    if parts == 1 and share == 1.0:
+        return "all"
+    return f"1/{parts}" if math.isclose(share * parts, 1.0) else f"{100.0 * share:.3g} %"
 
 
 def _describe_after(stages: Stages) -> Iterator[str]:

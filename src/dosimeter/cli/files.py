@@ -11,6 +11,7 @@ from dosimeter.findings import word_all
 
 if TYPE_CHECKING:
     from dosimeter.assessment import Risk
+    from dosimeter.options import View
     from dosimeter.risk import Candidate
 
 
@@ -57,9 +58,23 @@ def save_picture(
     if path.suffix.lower() == ".html":
         at = selected if selected is not None else lines[0].epsilon
         findings = found.list_findings(lines)
-        told = word_all(each for each in findings if each.is_advice) if words is None else words
-        notes = dict.fromkeys((*told, *word_all(each for each in findings if each.is_note)))
-        page = risk_page(lines, found.rdr(at), query=found.plan.sql, notes=tuple(notes), selected=selected)
+        called = found.plan.words
+        told = word_all((each for each in findings if each.is_advice), called) if words is None else words
+        notes = dict.fromkeys((*told, *word_all((each for each in findings if each.is_note), called)))
+        page = risk_page(
+            lines, found.rdr(at), query=found.plan.sql, notes=tuple(notes), selected=selected, called=called
+        )
         write_page(page, path)
     else:
-        save_chart(draw_altair(range_chart(lines, selected=selected)), path)
+        save_chart(draw_altair(range_chart(lines, selected=selected, called=found.plan.words)), path)
+
+
+def save_view(found: Risk, view: View, epsilon: float | None, path: Path) -> None:
+    """Save one view of the risk ``found``, as ``Risk.plot`` draws it; a page (.html) has its SQL too.
+
+    ``epsilon``: the ε of two worlds; None for the largest candidate.
+    """
+    from dosimeter.show.charts import save_chart
+
+    epsilons = None if view != "worlds" or epsilon is None else [epsilon]
+    save_chart(found.plot(view, epsilons=epsilons), path, query=found.plan.sql)

@@ -83,17 +83,18 @@ def print_risk(
     _print_candidates(console, found, lines, show_all=show_all)
     if people:
         console.print()
-        console.print(people_table(people, epsilon=found.candidates[0]))
+        console.print(people_table(people, epsilon=found.candidates[0], called=found.plan.words))
     if by is not None:
         console.print()
-        console.print(groups_table(by_group, by=by, epsilon=found.candidates[0]))
+        console.print(groups_table(by_group, by=by, epsilon=found.candidates[0], called=found.plan.words))
     console.print()
     findings = found.list_findings(lines)
     accuracy = [each for line in lines for each in find_accuracy_notes(line)] if len(lines) <= MOST_NOTED else []
-    told = word_all(each for each in findings if each.is_advice)
+    called = found.plan.words
+    told = word_all((each for each in findings if each.is_advice), called)
     for sentence in told:
         console.print(say(sentence))
-    notes = word_all((*(each for each in findings if each.is_note), *accuracy))
+    notes = word_all((*(each for each in findings if each.is_note), *accuracy), called)
     print_notes(console, [note for note in notes if note not in told])
 
 
@@ -130,13 +131,14 @@ def _print_candidates(
     """
     _print_question(console, found)
     names = found.plan.aggregate_names
-    console.print(candidate_table(lines, names, found=epsilon, show_all=show_all, decides=decides))
+    called = found.plan.words
+    console.print(candidate_table(lines, names, found=epsilon, show_all=show_all, decides=decides, called=called))
     console.print()
-    console.print(range_bars(lines, show_all=show_all, found=epsilon if decides else None))
+    console.print(range_bars(lines, show_all=show_all, found=epsilon if decides else None, called=called))
     if found.plan.threshold is not None:
         shown = lines if show_all else pick_candidates(lines)
         console.print()
-        console.print(shown_groups_table(found.foresee_groups([line.epsilon for line in shown])))
+        console.print(shown_groups_table(found.foresee_groups([line.epsilon for line in shown]), called))
 
 
 def print_notes(console: Console, notes: Sequence[str]) -> None:
@@ -155,7 +157,7 @@ def _print_question(console: Console, found: Risk) -> None:
     if found.mechanism.calibration:
         noise += f", δ = {found.mechanism.delta:.3g}"
     facts = (
-        f"touches {found.matched:,} of {found.present:,} people",
+        f"touches {found.matched:,} of {found.plan.words.count_people(found.present)}",
         f"{found.k:,} noisy {'number' if found.k == 1 else 'numbers'}",
         *(() if found.plan.only_ranks else (f"sensitivity {format_number(found.sensitivity)}",)),
         noise,
@@ -208,7 +210,7 @@ def _word_errors(answer: Answer, columns: Sequence[str], *, several: bool) -> st
     known = {name: f"± {format_number(error)}" for name, error in errors.items() if error is not None}
     listed = list(known.values()) if len(columns) == 1 else [f"{name} {error}" for name, error in known.items()]
     worst, where = (" in the worst row", "In at least one row there") if several else ("", "There")
-    told = f" 95 % error: {', '.join(listed)}{worst}." if listed else ""
+    told = f" 95 % error of the noise: {', '.join(listed)}{worst}." if listed else ""
     missing = ", ".join(name for name in errors if name not in known)
     return f"{told} {where} is no bound on the error of {missing}." if missing else told
 
@@ -244,10 +246,10 @@ def print_dry_run(run: DryRun) -> None:
     elif found.epsilon is not None:
         console.print(f"ε would be {format_epsilon(found.epsilon)}.")
         _print_cost(console, found.cost)
-    for warning in word_all(run.warnings):
+    for warning in word_all(run.warnings, run.called):
         console.print(Text(warning))
     if run.shown is not None:
-        console.print(shown_groups_table(run.shown))
+        console.print(shown_groups_table(run.shown, run.called))
     console.print(Text(f"The analyst would see: {json.dumps(found.sees, ensure_ascii=False)}"))
     told = "" if run.algorithm == "find" else " and will stand in the guarantee of new answers to this query"
     console.print(Text(f"That this was looked at is recorded{told}.", style="dim"))

@@ -83,7 +83,7 @@ def release(
         _print_answer(answer, query.plan.aggregate_names, ledger, json=json)
         if output is not None and answer.status == "released":
             confirm_written(*save_answer(answer, open_ledger, output))
-    for note in (*answer.notes, *word_all(find_aimed(query.plan))):
+    for note in (*answer.notes, *word_all(find_aimed(query.plan), query.plan.words)):
         sys.stderr.write(f"For the controller: {note}\n")
     return 0 if answer.status == "released" else 1
 

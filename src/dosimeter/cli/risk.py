@@ -10,11 +10,12 @@ import click
 
 from dosimeter.cli import looks
 from dosimeter.cli import options as o
-from dosimeter.cli.files import check_output, check_picture, save_picture, write_distribution
+from dosimeter.cli.files import check_output, check_picture, save_picture, save_view, write_distribution
 from dosimeter.cli.progress import run_with_progress
 from dosimeter.cli.writing import Inputs, confirm_written, print_json
 from dosimeter.errors import OptionError
 from dosimeter.options import LookOptions, ShownOptions, SourceOptions, check_option
+from dosimeter.problems import Option
 
 if TYPE_CHECKING:
     from dosimeter.assessment import Risk
@@ -71,6 +72,8 @@ def risk(
         check_output(output, inputs)
     if plot is not None:
         check_picture(plot, inputs)
+    elif shown.view is not None:
+        raise OptionError(Option("view"), " is for ", Option("plot"), ".")
     look = replace(look, candidates=epsilon or look.candidates)
     shown_columns = o.split_list(shown.columns)
     text = o.read_sql(sql)
@@ -92,7 +95,10 @@ def risk(
         if output is not None:
             write_distribution(found, output)
         if plot is not None:
-            save_picture(found, lines, plot)
+            if shown.view in (None, "relative"):
+                save_picture(found, lines, plot)
+            else:
+                save_view(found, shown.view, epsilon[0] if epsilon else None, plot)
         if json:
             usual = found.find(USUAL_PRESET)
             document = found.head() | {"candidates": usual.describe_candidates(judged=False)} | usual.describe_verdict()

@@ -23,6 +23,7 @@ from dosimeter.findings.looking import (
     find_unmet,
     find_unstated,
     find_untold,
+    find_worlds,
 )
 from dosimeter.findings.on_account import (
     AccountRefuses,

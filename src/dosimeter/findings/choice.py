@@ -13,6 +13,7 @@ from dosimeter.findings.verdict import Verdict, judge
 from dosimeter.html import Private, write_paragraphs, write_table
 from dosimeter.json_values import JsonObject
 from dosimeter.risk import NO_ERROR, Candidate, ConditionRange, Preference
+from dosimeter.schema import PLAIN, Words
 
 
 @dataclass(frozen=True, repr=False)
@@ -24,7 +25,8 @@ class Choice(Private):
     FILTERs of the preference that match nobody: their aggregates are NULL, and a comparison with NULL is not met.
     ``decides``: whether some candidate meets the preference and another does not (F4). ``limit_cell`` and
     ``epsilon_cell``: the exact limit and the ε by the cell indicator (R11). ``conflict``: conditions of the preference
-    that no candidate meets together, if it has several and no candidate meets them all.
+    that no candidate meets together, if it has several and no candidate meets them all. ``called``: what rows and
+    people are called.
     """
 
     preference: Preference
@@ -36,6 +38,7 @@ class Choice(Private):
     limit_cell: float | None = None
     epsilon_cell: float | None = None
     conflict: tuple[ConditionRange, ...] = ()
+    called: Words = PLAIN
     _look: Callable[[Choice], tuple[Finding, ...]] = field(default=lambda _: (), compare=False)
     _begin: Callable[[Choice], Start] = field(default=lambda _: Start(None, "unmet"), compare=False)
     _judge: Callable[[Choice, float], tuple[Finding, ...]] = field(default=lambda _, __: (), compare=False)
@@ -67,7 +70,7 @@ class Choice(Private):
         """
         start = self.start if given is None else Start(given, "given")
         verdict, found = self.judge(start.epsilon)
-        listed = [{**each.describe(), "text": word(each)} for each in found]
+        listed = [{**each.describe(), "text": word(each, self.called)} for each in found]
         return {"start": start.describe(), "verdict": verdict.value, "findings": listed}
 
     def describe_candidates(self, *, judged: bool) -> list[JsonObject]:
@@ -78,12 +81,12 @@ class Choice(Private):
     @property
     def words(self) -> tuple[str, ...]:
         """Return the advice, in sentences."""
-        return word_all(each for each in self.findings if each.is_advice)
+        return word_all((each for each in self.findings if each.is_advice), self.called)
 
     @property
     def notes(self) -> tuple[str, ...]:
         """Return what else a controller should know, in sentences."""
-        return word_all(each for each in self.findings if each.is_note)
+        return word_all((each for each in self.findings if each.is_note), self.called)
 
     @cached_property
     def meeting(self) -> tuple[float, ...]:
@@ -113,7 +116,8 @@ class Choice(Private):
                 line.epsilon,
                 "none" if line.noise_scale is None else line.noise_scale,
                 ", ".join(
-                    NO_ERROR if error is None else f"± {error:.4g}{' rows' * in_rows}" for error, in_rows in line.errors
+                    NO_ERROR if error is None else f"± {error:.4g}{f' {self.called.rows}' * in_rows}"
+                    for error, in_rows in line.errors
                 ),
                 line.rdr.ratio,
                 None if line.absolute is None else line.absolute.advantage,

@@ -118,7 +118,7 @@ def _find_worth(asked: Proposal) -> Iterator[Finding]:
         yield answer.NotAsExactAsAsked(asked.wanted, enough, granted, meets, asked.choice.epsilon)
     if ranks is not None:
         yield ranks
-    alone = not asked.risk.plan.groups and not asked.risk.plan.further
+    alone = not asked.risk.plan.groups and not asked.risk.plan.is_united
     for found in asked.here:
         if isinstance(found, answer.Errors):
             yield answer.Errors(found.epsilon, found.columns, accuracy, accuracy.share, alone, MOST_ERRORS)

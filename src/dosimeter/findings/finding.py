@@ -8,7 +8,7 @@ from enum import Enum
 from typing import Any, ClassVar, cast, dataclass_transform
 
 from dosimeter.html import Private
-from dosimeter.json_values import JsonObject
+from dosimeter.json_values import JsonObject, JsonValue
 
 
 class Weight(Enum):
@@ -63,7 +63,7 @@ class Finding(Private):
     def describe(self) -> JsonObject:
         """Return the finding's kind, weight, and those of its fields that are plain values."""
         values = {each.name: getattr(self, each.name) for each in fields(cast("Any", self))}
-        plain = {name: value for name, value in values.items() if _is_plain(value)}
+        plain = {name: _list(value) for name, value in values.items() if _is_plain(value)}
         return {"kind": self.kind, "weight": self.weight.value, **plain}
 
 
@@ -71,3 +71,7 @@ def _is_plain(value: object) -> bool:
     if isinstance(value, tuple):
         return all(map(_is_plain, value))
     return value is None or isinstance(value, (bool, int, float, str))
+
+
+def _list(value: Any) -> JsonValue:
+    return [_list(each) for each in value] if isinstance(value, tuple) else value

@@ -17,6 +17,7 @@ from dosimeter.findings import on_people as people
 from dosimeter.findings.coarser import find_coarser
 from dosimeter.findings.on_left_out import find_left_out
 from dosimeter.measures import Count, CountRows
+from dosimeter.postprocess import Noise, find_enough_rows, list_estimates, name_rows
 from dosimeter.risk import (
     FUNCTIONS,
     AnswerAccuracy,
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
         PeopleAggregate,
         Preference,
         Sensitivities,
+        TwoWorlds,
     )
 
 
@@ -394,11 +396,26 @@ def find_at(risk: Assessed, ordered: Sequence[Candidate], epsilon: float, *, ste
         for at in (place + 1, place - 1):
             if 0 <= at < len(ordered):
                 yield _find_step(risk, columns, accuracy, absolute, ordered[at], larger=at > place)
+    yield from _find_needed_rows(risk, here)
     if accuracy.is_mostly_noise:
         yield answer.WorthLittle(epsilon)
         coarser = find_coarser(risk.plan, risk.measured(), accuracy) if risk.plan.digest else None
         if coarser is not None:
             yield coarser
+
+
+def _find_needed_rows(risk: Assessed, line: Candidate) -> Iterator[Finding]:
+    """Yield from how many rows on CORR and the like could be told, where most groups have too few people (E1)."""
+    few = {each.column for each in line.accuracy if each.mostly_too_few}
+    if not few:
+        return
+    noise = Noise.of(risk.plan, risk.mechanism, risk.mechanism.scale(risk.sensitivity, line.epsilon))
+    for block, own in zip(risk.plan.blocks, noise.split(risk.plan), strict=True):
+        trees = [each.formula for each in block.outputs if each.name in few and each.formula is not None]
+        for at in sorted({at for tree in trees for at in list_estimates(tree)}):
+            rows = find_enough_rows(block, own, at)
+            if rows is not None:
+                yield answer.NeedsRows(block.estimates[at].label, rows, name_rows(block))
 
 
 def find_accuracy(risk: Assessed, line: Candidate) -> AnswerAccuracy:
@@ -419,6 +436,24 @@ def find_absolute(absolute: AbsoluteRisk) -> Iterator[Finding]:
     if absolute.identification is not None:
         yield people.PickedOut(absolute.identification, absolute.people, absolute.identification_exact)
     yield people.LimitsHold()
+
+
+def find_worlds(worlds: TwoWorlds | None) -> Finding:
+    """Return how much likelier a released number is with the most exposed person; None stands for nobody who moves."""
+    if worlds is None:
+        return people.SameWorlds()
+    if worlds.hidden and worlds.shown is not None:
+        return people.HardlyShown(worlds.group, *worlds.shown)
+    told = worlds.telling
+    return people.AsLikely(
+        number=worlds.number,
+        made=worlds.made,
+        group=worlds.group,
+        released=told.middle,
+        range=told.low < told.high,
+        width=worlds.width,
+        times=told.times,
+    )
 
 
 def _find_step(

@@ -121,6 +121,18 @@ class WorthLittle(AgainstAnswer):
     epsilon: float
 
 
+class NeedsRows(OnAnswer):
+    """An aggregate that divides by variances has too few people in half of the groups or more.
+
+    ``rows``: how many would be enough in a group whose values are spread evenly over their bounds.
+    ``counted``: people or rows.
+    """
+
+    aggregate: str
+    rows: int
+    counted: str
+
+
 class WorthMoreAt(OnAnswer):
     """From which larger ε on, of those that the account grants, an answer is worth something that here is not.
 

@@ -11,6 +11,7 @@ from dosimeter.show import format_number, format_percent, join_names
 if TYPE_CHECKING:
     from dosimeter.influence import LeftOut
     from dosimeter.postprocess import ColumnAccuracy
+    from dosimeter.schema import Words
 
 MUCH = 0.05
 """The share of a typical number from which on a bias speaks against an answer, where no accuracy is wanted (E4)."""
@@ -98,11 +99,11 @@ def find_left_out(found: LeftOut, columns: tuple[ColumnAccuracy, ...], most: int
 # ---------------------------------------------------------------- their sentences
 
 
-def word_off(found: NumbersOff) -> str:
+def word_off(found: NumbersOff, called: Words) -> str:
     """Say how far the numbers are off, and by what."""
     causes = []
     if found.cut:
-        causes.append(f"{format_percent(found.cut)} of the rows are not counted")
+        causes.append(f"{format_percent(found.cut)} of the {called.rows} are not counted")
     if found.clamped:
         causes.append(f"values of {join_names(found.clamped)} beyond their bounds count as the bounds")
     name = f"{found.column} is" if found.named else "the numbers are"
@@ -118,22 +119,21 @@ def word_off(found: NumbersOff) -> str:
     return f"{begun[0].upper()}{begun[1:]}, so {told}." if begun else f"{told[0].upper()}{told[1:]}."
 
 
-def word_rows_cut(found: RowsCut) -> str:
+def word_rows_cut(found: RowsCut, called: Words) -> str:
     """Say how many rows do not count."""
-    rows = "row counts" if found.most == 1 else "rows count"
-    return f"At most {found.most:,} {rows} of each person: {found.rows:,} rows ({format_percent(found.share)}) do not."
+    verb = "counts" if found.most == 1 else "count"
+    cut, share = called.count_rows(found.rows), format_percent(found.share)
+    return f"At most {called.count_rows(found.most)} of each {called.individual} {verb}: {cut} ({share}) do not."
 
 
-def word_clamped(found: ValuesClamped) -> str:
+def word_clamped(found: ValuesClamped, called: Words) -> str:
     """Say how many values are beyond what is declared."""
-    told = (f"{name} in {values:,} rows ({format_percent(share)})" for name, values, share in found.columns)
+    told = (f"{name} in {called.count_rows(values)} ({format_percent(share)})" for name, values, share in found.columns)
     return f"Values lie beyond what is declared, and count as the nearest bound, or not at all: {', '.join(told)}."
 
 
-def word_outside(found: OutsideGroups) -> str:
+def word_outside(found: OutsideGroups, called: Words) -> str:
     """Say how many people are in no declared group."""
-    one = found.people == 1
-    return (
-        f"{found.people:,} {'person is' if one else 'people are'} in groups that the schema does not declare "
-        f"({format_percent(found.share)}): they are in no number."
-    )
+    are, they = ("is", "they are in no number") if found.people == 1 else ("are", "they are in no number")
+    people, share = called.count_people(found.people), format_percent(found.share)
+    return f"{people} ({share}) {are} in groups that the schema does not declare: {they}."

@@ -185,5 +185,35 @@ class PickedOut(OnPeople):
     exact: bool
 
 
+class AsLikely(OnPeople):
+    """How many times as likely some number is to be released with the most exposed person as without.
+
+    ``number``: which number, by the answer's column or, if columns are ``made`` from it, by its own name. ``group``:
+    the values of its group; "" without groups. ``released``: the released number, or the middle of a ``range`` of them.
+    ``width``: with as many digits it is written as tell apart numbers that lie a tenth of this apart. ``times``: ∞ if
+    it is never released without the person.
+    """
+
+    number: str
+    made: tuple[str, ...]
+    group: str
+    released: float
+    range: bool
+    width: float
+    times: float
+
+
+class HardlyShown(OnPeople):
+    """The most exposed person's group is hardly ever shown (H1). The chances that it is, with them and without."""
+
+    group: str
+    with_them: float
+    without: float
+
+
+class SameWorlds(OnPeople):
+    """Nobody moves any number, so that the same is released with anybody and without."""
+
+
 class LimitsHold(OnPeople):
     """When the limits above hold: for an ε that was not found from the data (G2)."""

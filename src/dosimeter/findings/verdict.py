@@ -11,7 +11,8 @@ from dosimeter.findings import on_answer as answer
 from dosimeter.findings import on_left_out as left
 from dosimeter.findings import on_people as people
 from dosimeter.findings.finding import Finding, Subject, Weight
-from dosimeter.findings.sentences import word
+from dosimeter.findings.sentences import word, word_all
+from dosimeter.schema import PLAIN, Words
 
 
 class Verdict(Enum):
@@ -95,8 +96,11 @@ _WHAT_TO_DO: Mapping[type[Finding], str] = {
 """What to do about a finding that speaks against an approval."""
 
 
-def summarize(findings: Sequence[Finding]) -> Summary:
-    """Return the decision in short: a line each on risk, answer and cost, and what to do."""
+def summarize(findings: Sequence[Finding], called: Words = PLAIN) -> Summary:
+    """Return the decision in short: a line each on risk, answer and cost, and what to do.
+
+    ``called``: what rows and people are called.
+    """
     lines = []
     for name, (about, told) in _LINES.items():
         shown = [each for kind in told for each in findings if isinstance(each, kind)]
@@ -105,31 +109,31 @@ def summarize(findings: Sequence[Finding]) -> Summary:
             approving = not isinstance(shown[0], (account.Spends, people.FailsByAccuracy))
             if verdict is Verdict.FOR and not approving:
                 verdict = Verdict.OPEN  # a cost speaks for nothing, and nor does what fails by accuracy
-            lines.append(SummaryLine(name, verdict, " ".join(map(word, shown))))
+            lines.append(SummaryLine(name, verdict, " ".join(word_all(shown, called))))
     verdict, said = judge(findings), " ".join(line.words for line in lines)
-    advice = _advise(findings, verdict)
+    advice = _advise(findings, verdict, called)
     return Summary(tuple(lines), verdict, " ".join([each for each in advice if each not in said] or advice))
 
 
-def _advise(findings: Sequence[Finding], verdict: Verdict) -> list[str]:
+def _advise(findings: Sequence[Finding], verdict: Verdict, called: Words) -> list[str]:
     """Return what the findings speak for: about the gravest that speaks against it, or what is left to judge."""
     last = [each for each in findings if isinstance(each, account.TakesAllLeft)]
     if verdict is Verdict.AGAINST:
         first = next(each for each in findings if each.weight is Weight.AGAINST)
-        return [*_advise_against(first, findings), *map(word, last)]
+        return [*_advise_against(first, findings, called), *word_all(last)]
     if verdict is Verdict.FOR:
         return ["Nothing here speaks against it. Judge the purpose."]
     warned = any(each.weight is Weight.WARNING and each.about is Subject.PEOPLE for each in findings)
     rough = any(isinstance(each, answer.Rough) for each in findings)
-    told = [*(["Weigh the risk."] if warned else []), *map(word, last)]
+    told = [*(["Weigh the risk."] if warned else []), *word_all(last)]
     return [*told, word(answer.Rough()) if rough else "Judge the purpose."]
 
 
-def _advise_against(first: Finding, findings: Sequence[Finding]) -> list[str]:
+def _advise_against(first: Finding, findings: Sequence[Finding], called: Words) -> list[str]:
     """Return the sentences on the gravest finding, and on what would help."""
     if not isinstance(first, (answer.WorthLittle, answer.AnyValue)):
         fits = isinstance(first, answer.NotAsExactAsAsked) and first.granted and first.meets
-        return [word(first), *([_WHAT_TO_DO[type(first)]] if type(first) in _WHAT_TO_DO and not fits else [])]
+        return [word(first, called), *([_WHAT_TO_DO[type(first)]] if type(first) in _WHAT_TO_DO and not fits else [])]
     more = next((each for each in findings if isinstance(each, answer.WorthMoreAt)), None)
     coarser = next((each for each in findings if isinstance(each, answer.CoarserQuery)), None)
     by_groups = any(isinstance(each, people.AllowedByGroups) for each in findings)

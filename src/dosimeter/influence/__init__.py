@@ -20,5 +20,12 @@ from dosimeter.late_names import load_late
 
 if TYPE_CHECKING:
     from dosimeter.influence.most_exposed import ExposedRecord, show_cell, take_row
+    from dosimeter.influence.moved_number import MovedNumber, find_moved
 
-__getattr__ = load_late(__name__, {"most_exposed": ("ExposedRecord", "show_cell", "take_row")})
+__getattr__ = load_late(
+    __name__,
+    {
+        "most_exposed": ("ExposedRecord", "show_cell", "take_row"),
+        "moved_number": ("MovedNumber", "find_moved"),
+    },
+)

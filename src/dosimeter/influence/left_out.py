@@ -179,7 +179,7 @@ def _take_groups(wide: QueryPlan, plan: QueryPlan, *, declared: bool) -> QueryPl
         return tuple(each if declared else replace(each, values=None) for each in groups)
 
     further = tuple(
-        replace(block, groups=take(own.groups)) for block, own in zip(wide.further, plan.further, strict=True)
+        replace(block, groups=take(own.groups)) for block, own in zip(wide.further, plan.further, strict=False)
     )
     return replace(wide, groups=take(plan.groups), further=further, declared=declared)
 

@@ -16,11 +16,11 @@ from sqlglot import exp
 
 from dosimeter.engines import Engine
 from dosimeter.errors import SchemaError
-from dosimeter.influence.bounded_rows import UnitFacts, bound_relation, drop_unowned, find_facts
+from dosimeter.influence.bounded_rows import UNIT, UnitFacts, bound_relation, drop_unowned, find_facts
 from dosimeter.influence.rows.row_queries import PEOPLE, count_query
-from dosimeter.planning import Memberships, PersonStage, QueryPlan, joined_relation, joined_rows, person_relation
+from dosimeter.planning import CUT, Memberships, PersonStage, QueryPlan, joined_relation, joined_rows, person_relation
 from dosimeter.schema import JoinTable, Schema, unit_schema
-from dosimeter.sql import column_tree, conjunction, is_not_null
+from dosimeter.sql import column_tree, conjunction, is_not_null, literal, select_from
 
 _Found = TypeVar("_Found")
 Cut = Callable[[JoinTable | None], exp.Expression]
@@ -89,7 +89,39 @@ class DeclaredTables:
         rows = Rows(self.engine, cut(None))
         if plan.person is not None:
             rows = compute_rows(rows, plan.person, cut)
-        return join_rows(rows, plan, cut) if plan.joins else rows
+        rows = join_rows(rows, plan, cut) if plan.joins else rows
+        if whole or plan.told is None or "cut" not in plan.told.measured:
+            return rows
+        return replace(rows, relation=self._flag_cut(rows.relation, plan.told.within))
+
+    def _flag_cut(self, kept: exp.Expression, within: exp.Expression | None) -> exp.Expression:
+        """Return the rows that count, with a column that says whether their individual has a cut row (E5).
+
+        Only rows that meet ``within`` are looked at. Some of an individual's were cut if fewer of them count than there
+        are.
+        """
+        if self._find_facts().most_rows <= self._schema.max_rows_per_unit:
+            flag = exp.alias_(exp.Boolean(this=False), CUT)
+            return select_from(kept.copy(), exp.Star(), flag).subquery("flagged", copy=False)
+        unit = column_tree(self._schema.unit)
+
+        def mark(rows: exp.Expression, sign: int) -> exp.Select:
+            where = None if within is None else within.copy()
+            return select_from(rows, exp.alias_(unit.copy(), UNIT), exp.alias_(literal(sign), "n"), where=where)
+
+        both = exp.Union(this=mark(self.engine.relation(), 1), expression=mark(kept.copy(), -1), distinct=False)
+        missing = exp.GT(this=exp.Sum(this=exp.column("n")), expression=exp.Literal.number(0))
+        cut = select_from(
+            both.subquery("marked", copy=False), exp.column(UNIT), where=is_not_null(exp.column(UNIT)),
+            group=[exp.column(UNIT)], having=missing,
+        )  # fmt: skip
+        columns = [exp.alias_(column_tree(name, "own"), name, quoted=True) for name in self._schema.columns]
+        flag = exp.alias_(is_not_null(exp.column(UNIT, table="cut")), CUT)
+        same = exp.EQ(this=column_tree(self._schema.unit, "own"), expression=exp.column(UNIT, table="cut"))
+        own = select_from(kept.copy(), exp.Star()).subquery("own", copy=False)
+        flagged = select_from(own, *columns, flag)
+        flagged = flagged.join(cut.subquery("cut", copy=False), on=same, join_type="left", copy=False)
+        return flagged.subquery("flagged", copy=False)
 
     def _read_whole(self, table: JoinTable | None) -> exp.Expression:
         """Return all rows of a table. Of a public table these are the rows that count."""

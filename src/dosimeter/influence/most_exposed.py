@@ -20,17 +20,17 @@ from dosimeter.engines import fetch_rows
 from dosimeter.errors import OptionError
 from dosimeter.influence.contributions import Contributions
 from dosimeter.influence.measured_rows import Rows
-from dosimeter.influence.profiles import ExposedSearch
+from dosimeter.influence.profiles import ExposedSearch, Profile
 from dosimeter.influence.rows.row_profile import JointRowProfile, Measured, RowProfile
 from dosimeter.influence.rows.row_queries import PEOPLE, held_values_query, input_column, people_query
 from dosimeter.influence.units.unit_profile import JointUnitProfile, UnitProfile
-from dosimeter.influence.units.unit_rows import equals, is_declared
 from dosimeter.json_values import JsonScalar
 from dosimeter.measures import ArgumentMeasure, Seen
+from dosimeter.mechanisms import Norm
 from dosimeter.planning import QueryPlan
 from dosimeter.postprocess import assemble_groups, estimate_group
 from dosimeter.problems import Option
-from dosimeter.sql import conjunction, connect, wrap
+from dosimeter.sql import conjunction, connect, equals, is_declared, wrap
 
 MASK = "•••"
 
@@ -86,6 +86,19 @@ def _asked(parts: Sequence[RowProfile]) -> QueryPlan:
     several it is the first block's plan without its WHERE, because ``_condition_of_all`` tests the WHERE of each block.
     """
     return parts[0].plan if len(parts) == 1 else replace(parts[0].plan, where=None)
+
+
+def find_most_exposed(profile: Profile, exposure: FloatArray) -> int | None:
+    """Return the row of the profile whose people ``find_people`` or ``find_units`` lists first; None for no row.
+
+    ``exposure``: how exposed each row's individuals are, such as the norms of the contributions.
+    """
+    if not profile.inside.any():
+        return None
+    if isinstance(profile, UnitProfile | JointUnitProfile):
+        return _most_exposed_units(profile, exposure[: len(profile.people)], 1)[0]
+    assert isinstance(profile, RowProfile | JointRowProfile), "every profile is of rows or of units"
+    return int(_most_exposed_first(profile.parts, exposure[: len(profile.people)])[0])
 
 
 def _most_exposed_first(parts: Sequence[RowProfile], norms: FloatArray) -> NDArray[np.intp]:
@@ -284,7 +297,19 @@ def _explain_block(
     ``entries``: pairs of a cell's index, counted from the block's first cell, and the change of this cell, scaled by
     ``plan.weights(norm)``.
     """
-    weights = plan.weights(search.norm)
+    changed = leave_out(plan, measured, entries, search.norm)
+    return "; ".join(_describe(plan, measured, group, after, search.reveal) for group, after in changed.items())
+
+
+def leave_out(
+    plan: QueryPlan, measured: Measured, entries: Sequence[tuple[int, float]], norm: Norm
+) -> dict[int, list[Fraction]]:
+    """Return the exact numbers, without one individual, of each group of a block that they move, by the group's index.
+
+    ``entries``: pairs of a cell's index, counted from the block's first cell, and the change of this cell, scaled by
+    ``plan.weights(norm)``.
+    """
+    weights = plan.weights(norm)
     width = len(plan.measures)
     changed: dict[int, list[Fraction]] = {}
     for cell, change in entries:
@@ -293,13 +318,21 @@ def _explain_block(
         step = plan.measures[measure].unit if plan.measures[measure].additive else None
         exact = Fraction(float(change) / float(weights[measure]))
         after[measure] -= round(exact / step) * step if step else exact
-    return "; ".join(_describe(plan, measured, group, after, search.reveal) for group, after in changed.items())
+    return changed
+
+
+def label_group(plan: QueryPlan, key: Sequence[Any], reveal: bool) -> str:
+    """Return the values of a group as text, each masked if its GROUP BY expression reads an identifying column.
+
+    ``reveal``: whether to show them instead of masking them.
+    """
+    return ", ".join(_show_key(plan, at.tree, value, reveal) for at, value in zip(plan.groups, key, strict=True))
 
 
 def _describe(plan: QueryPlan, measured: Measured, group: int, after: Sequence[Fraction], reveal: bool) -> str:
     key = measured.keys[group]
     before_row, after_row = assemble_groups(plan, [key, key], [measured.values[group], after])
-    label = ", ".join(_show_key(plan, at.tree, value, reveal) for at, value in zip(plan.groups, key, strict=True))
+    label = label_group(plan, key, reveal)
     moves = [
         f"{output.name} from {_number(before_row[output.name])} to {_number(after_row[output.name])}"
         for output in plan.outputs

@@ -16,20 +16,20 @@ from typing import Any
 from sqlglot import exp
 
 from dosimeter.engines import Engine, fetch_rows
-from dosimeter.schema import Column, ColumnType, Schema
+from dosimeter.schema import Column, ColumnType, Schema, Words
 from dosimeter.show import format_percent
 from dosimeter.sql import column_tree
 
 UNIT_TYPES = (ColumnType.INTEGER, ColumnType.TEXT, ColumnType.CATEGORY)
 _NAMES = frozenset({"name", "names", "surname", "forename", "firstname", "lastname", "fullname"})
 _NUMBERS_OF_PEOPLE = frozenset({"email", "mail", "phone", "telephone", "ssn", "passport", "iban"})
-_PEOPLE = frozenset(
+PEOPLE = frozenset(
     {"patient", "person", "people", "customer", "client", "user", "member", "subject", "participant", "respondent"}
     | {"student", "pupil", "employee", "worker", "citizen", "resident", "donor", "insured", "individual"}
     | {"patienten", "personen", "kunde", "kunden", "versicherte", "versicherten", "personne", "persona", "paciente"}
 )
 _PARTS_OF_NAMES = frozenset({"surname", "forename", "firstname", "lastname", "first", "last", "given", "family"})
-_KEYS = frozenset({"id", "ids", "key", "number", "no", "nr", "code", "uuid", "guid", "pid", "uid"})
+KEYS = frozenset({"id", "ids", "key", "number", "no", "nr", "code", "uuid", "guid", "pid", "uid"})
 _OCCASIONS = frozenset(
     {
         "visit",
@@ -101,7 +101,7 @@ def names_things(name: str) -> bool:
     """Return whether a column of this name may hold names of things: country_name or name may, surname may not."""
     words = set(split_words(name))
     return words & (_NAMES | _NUMBERS_OF_PEOPLE | {"address"}) <= {"name", "names"} and words.isdisjoint(
-        _PEOPLE | _PARTS_OF_NAMES | {"full"}
+        PEOPLE | _PARTS_OF_NAMES | {"full"}
     )
 
 
@@ -110,7 +110,7 @@ def is_key(name: str) -> bool:
     words = split_words(name)
     if words in (["no"], ["code"], ["number"], ["key"]):
         return False  # these can mean nitrogen monoxide, a kind, a quantity
-    return bool(words) and (words[-1] in _KEYS or name.lower().endswith(("id", "key", "number")))
+    return bool(words) and (words[-1] in KEYS or name.lower().endswith(("id", "key", "number")))
 
 
 def names_occasion(name: str) -> bool:
@@ -122,7 +122,7 @@ def names_occasion(name: str) -> bool:
 def weigh_name(name: str) -> Evidence:
     """Return how strongly a column's name suggests that its values are individuals."""
     words = set(split_words(name))
-    person = not words.isdisjoint(_PEOPLE)
+    person = not words.isdisjoint(PEOPLE)
     if words & _NUMBERS_OF_PEOPLE or words & {"pid", "uid"} or (person and (len(words) == 1 or is_key(name))):
         return Evidence.PERSON
     if not words.isdisjoint(_PARTS_OF_NAMES):
@@ -230,11 +230,11 @@ def word_cut(each: Mapping[int, int], kept: int) -> str:
     return f"{cut:,} of {rows:,} rows ({format_percent(cut / rows)})"
 
 
-def warn_of_people(people: int, declared: int) -> str:
+def warn_of_people(people: int, declared: int, called: Words) -> str:
     """Say that the table holds more people than the schema declares, and what that does."""
     return (
-        f"The table holds {people:,} people and the schema declares {declared:,}: everybody counts, and released "
-        "totals are cut to what the declared number can reach. Correct individuals in the schema."
+        f"The table holds {called.count_people(people)} and the schema declares {declared:,}: everybody counts, and "
+        "released totals are cut to what the declared number can reach. Correct individuals in the schema."
     )
 
 

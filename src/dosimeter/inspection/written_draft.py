@@ -24,6 +24,7 @@ from dosimeter.inspection.draft import (
     impose_draft,
     tells_apart,
 )
+from dosimeter.inspection.naming import name_rows
 from dosimeter.inspection.remarks import header_remarks, odd_remarks, text_remarks, unread_remarks
 from dosimeter.inspection.row_owners import (
     UNIT_TYPES,
@@ -41,6 +42,7 @@ from dosimeter.sql import column_tree
 _WIDTH = 110
 _GROUPED = (ColumnType.CATEGORY, ColumnType.BOOLEAN, ColumnType.INTEGER, ColumnType.DATE)
 _MOST_TRIED = 8  # columns that are tried as a row key, each with a query
+_ASK_WORDS = "What sentences call a row and an individual, by the names here: change it where it is wrong."
 _ALL_THEIR_ROWS = 95  # percent of individuals of whom all rows should count
 
 
@@ -80,6 +82,9 @@ def write_draft(engine: Engine, surface: Surface = Surface.PYTHON) -> WrittenDra
     if owner is not None:
         schema, comments = _propose_unit(engine, schema, facts, owner)
         remarks.insert(0, f'{owner}. The draft says unit = "{owner.name}": answer the questions there.')
+    schema = name_rows(schema)
+    if schema.row or schema.individual:
+        comments["row" if schema.row else "individual"] = _ASK_WORDS
     text = dump_schema(
         schema,
         comment="\n".join((COMMENT, *remarks)),

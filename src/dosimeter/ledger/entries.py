@@ -107,7 +107,8 @@ class Details:
     ``further``: the noisy numbers of all blocks (SELECTs that measure) but the first. ``errors``: for each row of the
     answer, the 95 % error of each column that has one. ``rank_errors``: for each column drawn by rank, the 95 % error
     of the rank, a number of rows. ``about``: public facts that a reader of the numbers needs. ``keys``: the groups of
-    the noisy numbers, if the schema does not declare them (H1).
+    the noisy numbers, if the schema does not declare them (H1). ``cut`` and ``clamped``: how many "individuals" have a
+    row or a value that does not count as it is, with the "error" of this number (E5).
     """
 
     further: Sequence[Sequence[Sequence[Fraction]]] = ()
@@ -115,6 +116,8 @@ class Details:
     rank_errors: Errors | None = None
     about: Sequence[str] | None = None
     keys: Sequence[Sequence[JsonScalar]] | None = None
+    cut: Errors | None = None
+    clamped: Errors | None = None
 
     def to_payload(self) -> JsonObject:
         given = write_fields(self, "further", "keys")
@@ -192,7 +195,7 @@ class Entry:
     95 % error of each aggregate column. ``blocks``: for each block, the noisy numbers that the answer was made of, a
     row per group and a number per measure, as exact texts that ``Fraction`` reads; empty if nothing was released, and
     in entries from before the ledger kept these. ``measured``: the numbers of the first block. ``errors``,
-    ``rank_errors``, ``about`` and ``keys``: as in ``Details``.
+    ``rank_errors``, ``about``, ``keys``, ``cut`` and ``clamped``: as in ``Details``.
     """
 
     id: str
@@ -217,6 +220,8 @@ class Entry:
     reason: DenialReason | None = None
     keys: tuple[tuple[JsonScalar, ...], ...] | None = None
     lock: str | None = None
+    cut: Errors | None = None
+    clamped: Errors | None = None
 
     @property
     def measured(self) -> MeasuredTexts | None:
@@ -313,6 +318,8 @@ class Entry:
             errors=None if hidden else self.errors,
             about=self.about or (),
             guarantee=self.guarantee,
+            cut=self.cut,
+            clamped=self.clamped,
         )
 
     def __repr__(self) -> str:
@@ -325,7 +332,8 @@ class ReleasedAnswer:
 
     ``at``: when it was released. ``epsilon_svt``: the ε that finding ε cost. ``error_95``: the largest 95 % error of
     each aggregate column. ``errors``: for each row, the 95 % error of each column that has one. ``about``: public facts
-    that a reader of the numbers needs. ``guarantee``: the sentence on privacy.
+    that a reader of the numbers needs. ``guarantee``: the sentence on privacy. ``cut`` and ``clamped``: as in
+    ``Details``; None where they were not asked for.
     """
 
     id: str
@@ -338,9 +346,12 @@ class ReleasedAnswer:
     errors: tuple[Errors, ...] | None
     about: tuple[str, ...]
     guarantee: str | None
+    cut: Errors | None = None
+    clamped: Errors | None = None
 
     def describe(self) -> JsonObject:
-        return {"answer" if name == "rows" else name: value for name, value in write_fields(self).items()}
+        left_out = [name for name in ("cut", "clamped") if getattr(self, name) is None]
+        return {"answer" if name == "rows" else name: value for name, value in write_fields(self, *left_out).items()}
 
 
 def tabulate_answer(answer: Sequence[Mapping[str, object]]) -> dict[str, object]:
@@ -410,6 +421,8 @@ def read_settled(entry: Entry, payload: Mapping[str, JsonValue], version: int, a
         rank_errors=None if payload.get("rank_errors") is None else _read_numbers(payload["rank_errors"]),
         about=None if about is None else tuple(check_text(text, "about") for text in read_list(about)),
         keys=None if keys is None else tuple(tuple(map(read_scalar, read_list(key))) for key in read_list(keys)),
+        cut=_read_told(payload.get("cut")),
+        clamped=_read_told(payload.get("clamped")),
     )
 
 
@@ -429,6 +442,13 @@ def _read_errors(payload: JsonValue, columns: Sequence[str], rows: int) -> tuple
         MappingProxyType({name: row[name] for name in sorted(row, key=lambda name: places.get(name, len(places)))})
         for row in read
     )
+
+
+def _read_told(payload: JsonValue) -> Errors | None:
+    if payload is None:
+        return None
+    told = _read_numbers(payload)
+    return MappingProxyType({name: told[name] for name in ("individuals", "error")})
 
 
 def _read_numbers(payload: JsonValue) -> Errors:

@@ -73,6 +73,13 @@ class Estimate(ABC):
         """
         return ()
 
+    def spread_evenly(self, rows: float) -> tuple[float, ...] | None:
+        """Return the numbers of the measures for so many rows whose values are spread evenly over their bounds.
+
+        None unless the estimate divides by variances (``divisors``), for which alone they are needed.
+        """
+        return None
+
     def limits(self, *, clamp: bool) -> tuple[float, float]:
         """Return both ends of the range that the result of ``smooth`` is put back into; infinite by default.
 

@@ -144,11 +144,11 @@ class Measure(ABC):
         ``individuals``: how many are declared; None if that is not declared.
         """
 
-    def hold(self, number: Fraction, individuals: int | None) -> int:
-        """Return an exact number in steps of the noise grid, rounded, and cut to what can be declared (M1, N4).
+    def round_to_grid(self, number: Fraction, individuals: int | None) -> int:
+        """Return a number in whole steps of the noise grid, cut to the largest absolute value: what gets the noise.
 
-        No table, however many people it holds, exceeds the range that the noise is checked for. ``individuals``: how
-        many are declared; None if that is not declared.
+        Cutting never moves two numbers further apart, so Δ stays the same. ``individuals``: how many are declared; None
+        if that is not declared.
         """
         most = self.largest_value(individuals)
         return max(-most, min(most, math.floor(number / self.grid + Fraction(1, 2))))

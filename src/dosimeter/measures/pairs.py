@@ -116,6 +116,10 @@ class Correlation(FromPairs):
         count, x, y, _, x_squares, y_squares = inputs
         return _covary(count, x, x, x_squares), _covary(count, y, y, y_squares)
 
+    def spread_evenly(self, rows: float) -> tuple[float, ...]:
+        """Return COUNT, Σx, Σy, Σxy, Σx² and Σy² for so many rows spread evenly over the bounds."""
+        return _spread_evenly(rows, self.x, self.y)
+
     def limits(self, *, clamp: bool) -> tuple[float, float]:
         """Return −1 and 1, whether ``clamp`` is set or not."""
         return -1.0, 1.0
@@ -136,6 +140,10 @@ class Slope(FromPairs):
         count, x, _, _, x_squares = inputs
         return (_covary(count, x, x, x_squares),)
 
+    def spread_evenly(self, rows: float) -> tuple[float, ...]:
+        """Return COUNT, Σx, Σy, Σxy and Σx² for so many rows spread evenly over the bounds."""
+        return _spread_evenly(rows, self.x)
+
 
 class Intercept(Slope):
     """REGR_INTERCEPT(y, x): the mean of y less the slope times the mean of x."""
@@ -148,6 +156,14 @@ class Intercept(Slope):
         means = (float(each.middle) + divide(total, count) for each, total in ((self.x, x), (self.y, y)))
         mean_x, mean_y = means
         return mean_y - super().smooth(inputs) * mean_x
+
+
+def _spread_evenly(rows: float, *squares: Argument) -> tuple[float, ...]:
+    """Return COUNT, Σx, Σy, Σxy and these sums of squares for values spread evenly, and independently, over the bounds.
+
+    The variance of such values is a twelfth of the squared width of their bounds.
+    """
+    return rows, 0.0, 0.0, 0.0, *(rows * float(each.width * each.unit) ** 2 / 12.0 for each in squares)
 
 
 def _covary(count: FloatArray, x: FloatArray, y: FloatArray, products: FloatArray) -> FloatArray:

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 _CONTINUOUS_FROM = 64.0
 """Steps per σ from which the discrete Gaussian's quantile is read off the normal one: they agree to 1e-8 steps."""
 
+_SUMMED_BELOW = 4096.0
+"""Steps per σ below which the tails of the discrete Gaussian are summed up, from at most 40 σ inwards."""
+
 _GAUSS_NODES = 40
 """Enough for R6: the integrand is a bell of at most 9 widths, which 40 nodes integrate to the last digits."""
 
@@ -138,8 +141,15 @@ class _AnyGaussian(Mechanism):
         return max(0, math.ceil(scale * math.sqrt(2.0 * max(logarithm, 0.0)) * (1.0 + 1e-12)))
 
     def exceed(self, scale: float, steps: FloatArray) -> FloatArray:
-        normal = NormalDist(0.0, scale)
-        return np.array([normal.cdf(0.5 - step) for step in steps.tolist()], dtype=np.float64)
+        """Return P(Z ≥ t) for each t in ``steps``: summed up, or for a large σ as in ``_quantile_in_the_limit``."""
+        beyond = np.where(steps > 0, steps, 1 - steps)  # P(Z ≥ t) = 1 − P(Z ≥ 1 − t)
+        if scale < _SUMMED_BELOW:
+            tails = np.append(_upper_tails(scale), 0.0)
+            tail = tails[np.minimum(beyond, len(tails) - 1).astype(np.int64)]
+        else:
+            normal, widened = NormalDist(0.0, scale), 1.0 + 1.0 / (24.0 * scale * scale)
+            tail = np.array([normal.cdf((0.5 - step) * widened) for step in beyond.tolist()], dtype=np.float64)
+        return np.where(steps > 0, tail, 1.0 - tail)
 
     def _below_median(self, shares: FloatArray) -> FloatArray:
         normal = NormalDist()

@@ -210,10 +210,23 @@ class Mechanism(ABC):
 
     @abstractmethod
     def exceed(self, scale: float, steps: FloatArray) -> FloatArray:
-        """Return, for each number in ``steps``, the probability that integer noise of this scale is at least as large.
+        """Return, for each whole number in ``steps``, the probability that integer noise is at least as large.
 
-        It is approximate: no guarantee may rest on it.
+        It is right to a float's precision or nearly so: no guarantee may rest on it.
         """
+
+    def chances(self, scale: float, edges: FloatArray) -> FloatArray:
+        """Return the probability that integer noise of this scale lies from each edge up to, not including, the next.
+
+        ``edges``: whole numbers, ascending. Each probability is computed from the tail that is smaller (``exceed``), so
+        that far from 0 too it has correct digits.
+        """
+        low, high = edges[:-1], edges[1:] - 1.0
+        right = self.exceed(scale, np.maximum(low, 1.0)) - self.exceed(scale, np.maximum(high, 0.0) + 1.0)
+        left = self.exceed(scale, np.maximum(-high, 1.0)) - self.exceed(scale, np.maximum(-low, 0.0) + 1.0)
+        at_zero = (low <= 0.0) & (high >= 0.0)
+        middle = 1.0 - 2.0 * self.exceed(scale, np.array([1.0]))
+        return np.where(high >= 1.0, right, 0.0) + np.where(low <= -1.0, left, 0.0) + np.where(at_zero, middle, 0.0)
 
     @abstractmethod
     def _below_median(self, shares: FloatArray) -> FloatArray:

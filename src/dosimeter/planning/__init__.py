@@ -12,6 +12,7 @@ from dosimeter.planning.after.measuring_select import CELL, RELEASED
 from dosimeter.planning.after.public_tables import limit_public_text
 from dosimeter.planning.after.row_choice import selects_rows
 from dosimeter.planning.identity import digest_measured, knows_earlier_looks
+from dosimeter.planning.measured.telling import CUT, can_tell
 from dosimeter.planning.measured.thresholding import (
     find_even_chance,
     read_where,

@@ -10,7 +10,6 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from enum import Enum
-from fractions import Fraction
 from math import prod
 from typing import Any
 
@@ -66,7 +65,7 @@ class PeopleStage:
 
 @dataclass(frozen=True, slots=True)
 class NoisyNumber:
-    """One noisy number per group. ``share``: its share of ε, the same for each noisy number (S5).
+    """One noisy number per group. ``share``: its share of ε, the same for each noisy number that was asked for (S5).
 
     ``errors``: its 95 % errors by mechanism, one for each ε of ``EXAMPLES``. ``in_rows``: whether these errors are
     numbers of rows, as for a number that is drawn by rank (E3).
@@ -148,7 +147,8 @@ class Explanation:
     ``post_processing``: what happens after the noise. ``digest``: of the query, the schema and the options. ``stages``:
     what happens to rows, people and numbers, what happens after the noise, and what each stage costs. ``less_noise``:
     how to ask for less noise; None if that was not looked for. ``group_delta``: the δ of thresholded groups (H1);
-    otherwise None. ``costs``: what an answer costs at a few example ε's.
+    otherwise None. ``costs``: what an answer costs at a few example ε's. ``told``: which of ``measures`` are not
+    asked for, but tell how many individuals were cut and clamped, once for the whole query (E5).
     """
 
     query: str
@@ -168,6 +168,7 @@ class Explanation:
     less_noise: LessNoise | None
     group_delta: float | None = None
     costs: tuple[ExplainedCost, ...] = ()
+    told: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         parts = {"k": self.k, "groups": self.groups, "sensitivity": dict(self.sensitivity)}
@@ -189,6 +190,8 @@ class Explanation:
         document: dict[str, Any] = _write(asdict(self))
         if self.group_delta is None:
             del document["group_delta"]
+        if not self.told:
+            del document["told"]
         stages = document["stages"]
         measured = {"numbers": stages["measured"], "asked": stages["asked"]}
         document["stages"] = {name: stages[name] for name in ("epsilons", "rows", "people")}
@@ -211,10 +214,16 @@ def _write(value: Any) -> Any:
 
 def explain_plan(plan: QueryPlan, *, advise: bool = True) -> Explanation:
     """Return what a plan would measure. ``advise``: whether to look for similar queries with less noise, too."""
-    mechanisms, keys = _list_mechanisms(plan), [block.group_keys for block in plan.blocks]
+    mechanisms, keys = _list_mechanisms(plan), [block.group_keys for block in plan.answered]
     own, after = _list_own_columns(plan), tuple(_post_processing(plan))
     stages = _explain_stages(plan, own, after, mechanisms)
-    notes = [*_note_own_columns(plan, own), *_note_blocks(plan), *note_singled_out(plan), *note_values(plan)]
+    notes = [
+        *_note_own_columns(plan, own),
+        *_note_blocks(plan),
+        *_note_told(plan),
+        *note_singled_out(plan),
+        *note_values(plan),
+    ]
     notes += [*_note_null_groups(plan), *note_counted_groups(plan), *_note_thresholded(plan)]
     notes += [*_note_noise(plan, stages), *dict.fromkeys(_note_ranks(plan))]
     return Explanation(
@@ -238,6 +247,7 @@ def explain_plan(plan: QueryPlan, *, advise: bool = True) -> Explanation:
         less_noise=find_less_noise(plan) if advise else None,
         group_delta=None if plan.threshold is None else plan.threshold.delta,
         costs=tuple(ExplainedCost(epsilon, _find_rho(plan, epsilon, mechanisms)) for epsilon in EXAMPLES),
+        told=tuple(measure.label for block in plan.blocks if block.share is not None for measure in block.measures),
     )
 
 
@@ -270,6 +280,7 @@ def _explain_stages(
     """Return the stages of a plan. ``own``: its own columns; ``after``: what happens to the released numbers."""
     numbers, ranks, most = range(len(plan.all_measures)), plan.ranks, plan.schema.max_rows_per_unit
     bounds = [OwnColumn(column.name, _read_bounds(column.bounds)) for column in own or ()]
+    shares = [1 / block.own_shares for block in plan.blocks for _ in block.measures]
     return Stages(
         rows=RowsStage(plan.table, tuple(join.table.name for join in plan.joins), _has_where(plan), most),
         people=None if own is None else PeopleStage(plan.schema.unit, tuple(bounds), most),
@@ -277,15 +288,15 @@ def _explain_stages(
             NoisyNumber(
                 measure.label,
                 {mechanism.name: measure.sensitivity(mechanism.norm) for mechanism in mechanisms},
-                float(Fraction(1, plan.shares)),
+                float(share),
                 _find_errors(plan, at, mechanisms, 1),
                 at in ranks,
             )
-            for at, measure in enumerate(plan.all_measures)
+            for at, (measure, share) in enumerate(zip(plan.all_measures, shares, strict=True))
         ),
         asked=tuple(
             _explain_asked(plan, block, own, estimate, mechanisms)
-            for block, own in zip(plan.blocks, plan.split(numbers), strict=True)
+            for block, own in zip(plan.answered, plan.split(numbers), strict=False)
             for estimate in block.estimates
         ),
         after=(*after, *([TOTALS] if any(block.sets for block in plan.blocks) else [])),
@@ -299,7 +310,7 @@ def _has_where(plan: QueryPlan) -> bool:
     """
     if plan.threshold is not None:
         return read_where(plan) is not None
-    return any(block.where is not None for block in plan.blocks)
+    return any(block.where is not None for block in plan.answered)
 
 
 def _read_bounds(bounds: tuple[object, object] | None) -> tuple[float, float] | None:
@@ -362,12 +373,33 @@ def _find_errors(
 
 def _note_blocks(plan: QueryPlan) -> list[str]:
     """Return, if several SELECTs of a query measure, a sentence saying that they share ε (S5); else an empty list."""
-    if not plan.further:
+    if not plan.is_united:
         return []
+    blocks = plan.answered
+    numbers = sum(len(block.measures) for block in blocks)
     return [
-        f"The query measures {len(plan.blocks)} blocks (SELECTs, or sets of groups) over the same rows. Their "
-        f"{len(plan.all_measures)} noisy numbers per group share ε: one SELECT alone would have less noise."
+        f"The query measures {len(blocks)} blocks (SELECTs, or sets of groups) over the same rows. Their {numbers} "
+        "noisy numbers per group share ε: one SELECT alone would have less noise."
     ]
+
+
+def _note_told(plan: QueryPlan) -> Iterator[str]:
+    """Yield a sentence on what is told beside the answer, if that was asked for, and on what it costs (E5)."""
+    if plan.told is None:
+        return
+    words = {
+        "cut": "how many individuals have a row that would matter and is not among the "
+        f"{plan.schema.max_rows_per_unit:,} that count",
+        "clamped": "how many have a value that counts as the bound that it exceeds",
+    }
+    told = [words[name] for name in plan.told.measured]
+    if told:
+        spent = sum(1 / block.own_shares for block in plan.blocks if block.share is not None for _ in block.measures)
+        yield f"Beside the answer, for {float(spent):.3g} of ε (with Gaussian noise of ρ): {', and '.join(told)}."
+    if "cut" not in plan.told.measured:
+        yield "Each row is an individual, so that no row is cut: this is told at no cost."
+    if "clamped" not in plan.told.measured:
+        yield "No aggregate reads values with bounds, so that no value is clamped: this is told at no cost."
 
 
 def _note_own_columns(plan: QueryPlan, own: list[Column] | None) -> Iterator[str]:
@@ -380,7 +412,8 @@ def _note_own_columns(plan: QueryPlan, own: list[Column] | None) -> Iterator[str
     ]
     computed = f": {', '.join(shown)}" if shown else ""
     many, unit = plan.schema.max_rows_per_unit, plan.schema.unit
-    rows = "one row" if many == 1 else f"at most {many} rows"
+    called = plan.words
+    rows = f"one {called.row}" if many == 1 else f"at most {called.count_rows(many)}"
     yield f"First, from the own rows of each {unit}{computed}. Then every individual has {rows}."
 
 
@@ -402,9 +435,9 @@ def _note_thresholded(plan: QueryPlan) -> Iterator[str]:
     people = plan.measures[threshold.people]
     least = find_even_chance(plan, mechanism, mechanism.scale(plan.sensitivity(mechanism.norm), 1.0))
     yield (
-        f"Groups are those of the data whose noisy {people.label} is large enough: at ε = 1 a group of {least:,} "
-        f"individuals has an even chance to be shown, and somebody alone in a group one of at most {threshold.delta:g} "
-        "to show up. That δ is charged."
+        f"Groups are those of the data whose noisy {people.label} is large enough: at ε = 1 a group of "
+        f"{plan.words.count_people(least or 0)} has an even chance to be shown, and somebody alone in a group one of "
+        f"at most {threshold.delta:g} to show up. That δ is charged."
     )
     yield from (
         f"{group.name}: rows without a value (NULL) are in no group, since the schema does not say nulls = true."
@@ -415,7 +448,7 @@ def _note_thresholded(plan: QueryPlan) -> Iterator[str]:
 
 def _note_noise(plan: QueryPlan, stages: Stages) -> Iterator[str]:
     """Yield a sentence for each number whose 95 % error with Laplace noise at ε = 1 exceeds the range of its bounds."""
-    estimates = [estimate for block in plan.blocks for estimate in block.estimates]
+    estimates = [estimate for block in plan.answered for estimate in block.estimates]
     for estimate, asked in zip(estimates, stages.asked, strict=True):
         if asked.errors is None or estimate.width is None:
             continue
@@ -433,13 +466,14 @@ def _note_ranks(plan: QueryPlan) -> Iterator[str]:
     for rank in plan.ranks.values():
         target = rank.describe_target(share)
         meant = "" if target is None else f" {target}"
+        off = plan.words.count_rows(math.ceil(plan.rank_error(rank, 1.0)))
         yield (
             f"{rank.label} is drawn by rank from {rank.candidate_count:,} values within its bounds. At ε = 1 its rank "
-            f"is within about {math.ceil(plan.rank_error(rank, 1.0)):,} rows of the one sought (with 95 %).{meant}"
+            f"is within about {off} of the one sought (with 95 %).{meant}"
         )
 
 
 def _post_processing(plan: QueryPlan) -> list[str]:
     estimates = [estimate for block in plan.blocks for estimate in block.estimates]
     sums = [f"{estimate.label} comes from sums" for estimate in estimates if len(estimate.measures) > 1]
-    return [*(dict.fromkeys(sums) if plan.further else sums), *plan.after.steps]
+    return [*(dict.fromkeys(sums) if plan.is_united else sums), *plan.after.steps]

@@ -37,7 +37,8 @@ _CONDITIONS = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.In, exp.Be
 def digest_measured(plan: QueryPlan) -> str:
     """Return a digest of the numbers that are measured: the rows, the groups, and what is added up over them.
 
-    Columns of person stages are written out in full, or by a digest if that would be too long. A query that is nested
+    Columns of person stages are written out in full, or by a digest if that would be too long. What is told beside the
+    answer (E5) does not count: a look at the same question with or without it is a look at both. A query that is nested
     too deeply to be compared has the digest of its plan instead.
     """
     try:
@@ -62,7 +63,7 @@ def _digest(plan: QueryPlan, *, in_full: bool) -> str | None:
     forms = _StageForms(in_full)
     try:
         made = {**({} if plan.person is None else forms.columns(plan.person)), **forms.made_by(plan.joins)}
-        blocks = sorted((_form_block(block, made, forms) for block in plan.blocks), key=_write)
+        blocks = sorted((_form_block(block, made, forms) for block in plan.answered), key=_write)
         measured = blocks[0] if len(blocks) == 1 else [blocks]
         content = [
             plan.table.lower(),

@@ -87,7 +87,7 @@ def find_less_noise(plan: QueryPlan) -> LessNoise:
     stages = sum(1 for _ in list_stages(plan))
     if len(plan.sql) > _LONGEST_TRIED or written > _MOST_WRITTEN or stages > _MOST_STAGES:
         return LessNoise((), None)
-    if OUTER_SELECT not in plan.after.steps and not plan.further:
+    if OUTER_SELECT not in plan.after.steps and not plan.is_united:
         select = parse_select(plan.sql)
         found += islice(_try_known_counts(plan, select), 1)
         found += sorted(_try_without(plan, select), key=lambda advice: max(advice.factors.values()))[:1]
@@ -137,6 +137,7 @@ def _plan_other(plan: QueryPlan, sql: str, schema: Schema | None = None) -> Quer
         plan.hand_sensitivity,
         "ranks" if plan.ranks else "noise",
         None if plan.threshold is None else plan.threshold.delta,
+        None if plan.told is None else plan.told.share,
     )
     try:
         return plan_query(sql, plan.declared_schema or plan.schema if schema is None else schema, options)

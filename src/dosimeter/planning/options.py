@@ -23,7 +23,8 @@ class PlanOptions:
 
     ``groups``: declared, thresholded, or observed (all groups of the data). ``min_rows``: the fewest rows with a value
     that each group of an AVG is publicly known to have. ``sensitivity``: given by hand. ``quantiles``: whether MIN,
-    MEDIAN … are drawn by rank or get noise. ``group_delta``: the δ of thresholded groups. A sensitivity given by hand,
+    MEDIAN … are drawn by rank or get noise. ``group_delta``: the δ of thresholded groups. ``tell_cut``: the share of ε
+    for telling how many individuals were cut or clamped (E5). A sensitivity given by hand,
     observed groups and noise for MIN, MEDIAN … are for study, not for release (S7, C8, S3).
     """
 
@@ -32,12 +33,13 @@ class PlanOptions:
     sensitivity: float | None = None
     quantiles: Quantiles = "ranks"
     group_delta: float | None = None
+    tell_cut: float | None = None
 
     def __post_init__(self) -> None:
         if self.groups != "observed":
             check_option("groups", self.groups)
         check_option("quantiles", self.quantiles)
-        for name in ("min_rows", "sensitivity", "group_delta"):
+        for name in ("min_rows", "sensitivity", "group_delta", "tell_cut"):
             check_option(name, getattr(self, name), optional=True)
         if self.groups == "thresholded":
             self._check_thresholding()

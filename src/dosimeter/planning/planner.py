@@ -32,6 +32,7 @@ from dosimeter.planning.expansion import require_small
 from dosimeter.planning.measured.aggregate_collector import AggregateCollector, CollectedAggregates
 from dosimeter.planning.measured.groups import Grouping, group_distinct, plan_groups
 from dosimeter.planning.measured.joined_blocks import MAX_NUMBERS, join_blocks
+from dosimeter.planning.measured.telling import tell_cut
 from dosimeter.planning.measured.thresholding import (
     add_threshold,
     count_observable,
@@ -116,13 +117,18 @@ class _Planner:
         relation = self._relation(Scoped(parsed, {}), nested=False)
         blocks = [self.blocks[number] for number in sorted(self.blocks)]
         if len(blocks) == 1 and relation is self.measured[0][2]:
-            return _complete(blocks[0], self.declared)
+            return self._complete(blocks[0])
         outer = parsed.sql(dialect="duckdb", comments=False)
         digests = blocks[0].digest if len(blocks) == 1 else [block.digest for block in blocks]
         digest = hashlib.sha256(json.dumps([digests, outer]).encode()).hexdigest()
         plan = blocks[0] if len(blocks) == 1 else join_blocks(blocks, [self.clauses[at] for at in sorted(self.blocks)])
         plan = replace(plan, outputs=relation.outputs(), after=relation.after(), digest=digest)
-        return _complete(plan, self.declared)
+        return self._complete(plan)
+
+    def _complete(self, plan: QueryPlan) -> QueryPlan:
+        return _complete(
+            plan if self.options.tell_cut is None else tell_cut(plan, self.options.tell_cut), self.declared
+        )
 
     def _relation(self, query: Scoped, *, nested: bool) -> Relation:
         """Return a query rebuilt over released tables: a SELECT that measures, or one around such SELECTs.
@@ -462,5 +468,6 @@ def _digest_plan(select: exp.Select, schema: Schema, options: PlanOptions, *, ra
         **({"quantiles": "ranks"} if ranks else {}),  # without any, a query is what it was before there were ranks
         **({} if schema.unit == "row" else {"rows": "hashed"}),  # which rows count was chosen in another way before
         **({} if options.group_delta is None else {"group_delta": options.group_delta}),
+        **({} if options.tell_cut is None else {"tell_cut": options.tell_cut}),
     }
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()

@@ -14,7 +14,7 @@ from dosimeter.arrays import FloatArray
 from dosimeter.measures import Argument, Estimate, Measure, Rank
 from dosimeter.mechanisms import Norm
 from dosimeter.planning.formulas import formula_in
-from dosimeter.schema import JoinTable, Scalar, Schema
+from dosimeter.schema import JoinTable, Scalar, Schema, Words
 from dosimeter.sql import COLUMN_TYPES, Type, Values
 
 if TYPE_CHECKING:
@@ -42,13 +42,15 @@ class Output:
     ``formula``: the column computed from the released numbers e0, e1 … and group values g0, g1 … of one released row;
     None if it reads several released rows, as a window does. Where the rows of the answer come from several blocks
     (SELECTs that measure), the formula has a branch per block. ``label``: whether it reads columns of public tables and
-    no released number.
+    no released number. ``derived``: where there is no formula, the column computed from several released rows by
+    windows whose partitions and order are public; None if it is computed in any other way (E6).
     """
 
     name: str
     group: int | None
     formula: exp.Expression | None
     label: bool = False
+    derived: exp.Expression | None = None
 
     @property
     def is_aggregate(self) -> bool:
@@ -144,7 +146,9 @@ class Block:
     """A further SELECT that measures the rows of a plan, with its own WHERE, groups and measures (Q5).
 
     ``arguments``: what its measures read. ``estimates``: the aggregates asked for, computed from the measures.
-    ``sets``: for each set of ROLLUP, CUBE or GROUPING SETS, the indices of the groups that it keeps.
+    ``sets``: for each set of ROLLUP, CUBE or GROUPING SETS, the indices of the groups that it keeps. ``share``: the
+    share of ε that each of its measures gets, as a block that tells what was cut has (E5); None for an equal share of
+    what is left.
     """
 
     where: exp.Expression | None
@@ -153,6 +157,22 @@ class Block:
     measures: tuple[Measure, ...]
     estimates: tuple[Estimate, ...]
     sets: tuple[tuple[int, ...], ...] = ()
+    share: Fraction | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What an answer tells beside what was asked: how many individuals were cut, and how many clamped (E5).
+
+    ``share``: the share of ε for both, as it was asked for; each measured one gets half of it, and what is not measured
+    leaves its half to the answer. ``measured``: which of "cut" and "clamped" is measured; any other is 0 by public
+    facts. They are the measures of the plan's last block, in this order. ``within``: the condition of the rows that can
+    matter, which meet a WHERE and are in a declared group; None for all rows.
+    """
+
+    share: float
+    measured: tuple[str, ...]
+    within: exp.Expression | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,10 +226,14 @@ class QueryPlan:
     """The schema that the query was planned by; ``schema`` differs with joins and with a person stage."""
     further: tuple[Block, ...] = ()
     """The blocks besides the first: further SELECTs of a UNION ALL, scalar subqueries, sets that do not add up (Q5)."""
-    part_of: int | None = None
-    """Where this is one block of several, taken by itself: how many measures all of them have (S5), as for scaling."""
+    part_of: Fraction | None = None
+    """Where this is one block of several, taken by itself: the ``shares`` of all of them (S5), as for scaling."""
+    share: Fraction | None = None
+    """Where this is one block of several, taken by itself: the ``share`` of this block."""
     threshold: Threshold | None = None
     """Where nobody declared the groups: which of the observed ones are shown (H1)."""
+    told: Told | None = None
+    """What is told of the rows and values that do not count as they are (E5); None if that was not asked for."""
 
     @property
     def blocks(self) -> tuple[QueryPlan, ...]:
@@ -218,6 +242,16 @@ class QueryPlan:
             return (self,)
         first = Block(self.where, self.groups, self.arguments, self.measures, self.estimates, self.sets)
         return tuple(self._part(at, block) for at, block in enumerate((first, *self.further)))
+
+    @property
+    def answered(self) -> tuple[QueryPlan, ...]:
+        """Return the blocks whose numbers become the answer's rows: all but one that tells what was cut (E5)."""
+        return tuple(block for block in self.blocks if block.share is None)
+
+    @property
+    def is_united(self) -> bool:
+        """Return whether several blocks (SELECTs that measure) were asked for, and make the answer together."""
+        return len(self.answered) > 1
 
     def _part(self, at: int, block: Block) -> QueryPlan:
         seen = at in self.after.rows_of
@@ -230,22 +264,39 @@ class QueryPlan:
             estimates=block.estimates,
             sets=block.sets,
             outputs=tuple(
-                replace(output, formula=formula_in(output.formula, at) if seen else None) for output in self.outputs
+                replace(
+                    output,
+                    formula=formula_in(output.formula, at) if seen else None,
+                    derived=formula_in(output.derived, at) if seen else None,
+                )
+                for output in self.outputs
             ),
             after=self.after.in_block(at),
             further=(),
             part_of=self.shares,
+            share=block.share,
         )
 
     @property
     def all_measures(self) -> tuple[Measure, ...]:
-        """Return the measures of all blocks, block after block: each has one share of ε (S5)."""
+        """Return the measures of all blocks, block after block: each has a share of ε (S5)."""
         return (*self.measures, *(measure for block in self.further for measure in block.measures))
 
     @property
-    def shares(self) -> int:
-        """Return into how many equal parts ε is split: one for each measure of all blocks (S5)."""
-        return len(self.all_measures) if self.part_of is None else self.part_of
+    def shares(self) -> Fraction:
+        """Return into how many parts ε is split, each as large as the part of one measure that was asked for (S5).
+
+        It is the number of all measures; where some have a ``share`` of their own, the others share what is left (E5).
+        """
+        if self.part_of is not None:
+            return self.part_of
+        apart = [block.share for block in self.further for _ in block.measures if block.share is not None]
+        return (len(self.all_measures) - len(apart)) / (1 - sum(apart, Fraction(0)))
+
+    @property
+    def own_shares(self) -> Fraction:
+        """Return into how many parts ε is split, each as large as the part of one of this block's own measures."""
+        return self.shares if self.share is None else 1 / self.share
 
     def split(self, items: Sequence[_Item]) -> list[Sequence[_Item]]:
         """Split a list that has one item for each measure of all blocks into one list for each block."""
@@ -273,6 +324,23 @@ class QueryPlan:
         ``--by`` of ``dosimeter risk``, name columns of the schema that is returned.
         """
         return self.schema if self.person is None or self.declared_schema is None else self.declared_schema
+
+    @property
+    def table_words(self) -> Words:
+        """Return what the rows of the table itself and the individuals are called."""
+        return (self.declared_schema or self.schema).words
+
+    @property
+    def words(self) -> Words:
+        """Return what the measured rows and the individuals are called.
+
+        Rows of two private tables joined, and rows computed from each individual's own, are not what the schema calls a
+        row. Where each individual has one such row, it goes by the individual's name.
+        """
+        schema = self.declared_schema or self.schema
+        if self.person is not None or any(not join.table.public for join in self.joins):
+            schema = replace(schema, row=None, rows=None, unit="row" if self.is_one_row_each else schema.unit)
+        return schema.words
 
     @property
     def is_one_row_each(self) -> bool:
@@ -307,7 +375,7 @@ class QueryPlan:
         return len(self.ranks) == len(self.all_measures)
 
     def rank_share(self, epsilon: float | Decimal) -> float:
-        """Return how much of this ε each measure gets, ε divided by ``shares`` (S5); for measures drawn by rank."""
+        """Return how much of this ε a measure that was asked for gets: ε/``shares`` (S5). For draws by rank."""
         return float(Fraction(str(epsilon)) / self.shares)
 
     def rank_error(self, rank: Rank, epsilon: float | Decimal, cells: int = 1) -> float:
@@ -325,17 +393,21 @@ class QueryPlan:
             return self.hand_sensitivity
         if len(measures) == 1:
             return measures[0].sensitivity(norm)
-        return float(len(measures)) if norm == 1 else float(np.sqrt(len(measures)))
+        return float(self.shares) if norm == 1 else float(np.sqrt(float(self.shares)))
 
     def weights(self, norm: Norm) -> FloatArray:
         """Return the factor by which each measure of all blocks is scaled before the norm is taken (S5).
 
-        It is 1 for the only measure of a plan, or with a sensitivity given by hand; otherwise 1/Δ of the measure.
+        It is 1 for the only measure of a plan, or with a sensitivity given by hand; otherwise 1/Δ of the measure. With
+        a share of its own that is r times as large as the others', it is r/Δ, or √r/Δ in the L2 norm (E5).
         """
         measures = self.all_measures
         if (len(measures) == 1 and self.part_of is None) or self.hand_sensitivity is not None:
             return np.ones(len(measures))
-        return np.array([1.0 / measure.sensitivity(norm) for measure in measures])
+        shares = [self.share] * len(self.measures)
+        shares += [block.share for block in self.further for _ in block.measures]
+        ratios = [1.0 if share is None else float(share * self.shares) ** (1.0 / norm) for share in shares]
+        return np.array([ratio / measure.sensitivity(norm) for ratio, measure in zip(ratios, measures, strict=True)])
 
     def grids(self, norm: Norm) -> FloatArray:
         """Return the grid steps of the noise, scaled by ``weights``.

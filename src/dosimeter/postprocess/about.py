@@ -12,8 +12,10 @@ from fractions import Fraction
 from dosimeter.measures import Argument
 from dosimeter.planning import Explanation, QueryPlan, explain_plan, list_cut, note_counted_groups
 from dosimeter.postprocess.answers import AssembledAnswer
-from dosimeter.postprocess.cell_errors import chooses_rows, count_selectable
+from dosimeter.postprocess.cell_errors import chooses_rows, count_selectable, find_told
 from dosimeter.postprocess.computed_estimates import find_counts
+from dosimeter.postprocess.enough_rows import name_rows, word_enough_rows
+from dosimeter.schema import PLAIN, Words
 from dosimeter.sql import MOST_ROWS
 
 NOT_COMPUTED = (
@@ -46,7 +48,9 @@ class AnswerFacts:
     than their own. ``has_too_few``: somewhere there are too few people to tell. ``negative``: some count is below 0.
     ``counted_groups``: sentences on declared groups over which something is computed. ``clamped``: numbers were put
     back into their bounds. ``failed``: what comes after the noise could not be computed.
-    ``cut_texts``: the text columns of which only the first letters count, each with how many.
+    ``cut_texts``: the text columns of which only the first letters count, each with how many. ``enough_rows``:
+    aggregates that mostly have too few people to tell, each with how many, people or rows, would be enough in a group.
+    ``called``: what rows and people are called.
     """
 
     most_rows: int | None
@@ -62,6 +66,8 @@ class AnswerFacts:
     clamped: bool
     failed: bool
     cut_texts: tuple[tuple[str, int], ...] = ()
+    enough_rows: tuple[tuple[str, int, str], ...] = ()
+    called: Words = PLAIN
 
 
 def list_facts(plan: QueryPlan, answer: AssembledAnswer | None, *, clamp: bool, errors: bool) -> AnswerFacts:
@@ -73,7 +79,7 @@ def list_facts(plan: QueryPlan, answer: AssembledAnswer | None, *, clamp: bool, 
     failed = answer is not None and answer.failed
     rows = () if answer is None else answer.rows
     schema = plan.table_schema
-    blocks = plan.blocks
+    blocks = plan.answered
     counts = find_counts(plan)
     arguments = [argument for block in blocks for argument in block.arguments]
     found = [_bound(argument) for argument in arguments if argument.role == "value" and argument.width > 0]
@@ -86,14 +92,29 @@ def list_facts(plan: QueryPlan, answer: AssembledAnswer | None, *, clamp: bool, 
         totals=any(block.sets for block in blocks),
         selected=count_selectable(plan) if errors and not failed and chooses_rows(plan) else None,
         without_error=tuple(
-            output.name for output in plan.outputs if errors and output.is_aggregate and output.formula is None
+            output.name
+            for at, output in enumerate(plan.outputs)
+            if errors and output.is_aggregate and output.formula is None
+            if all(find_told(block, block.outputs[at]) is None for block in blocks)
+            or _lacks_errors(answer, output.name)
         ),
         has_too_few=answer is not None and answer.has_too_few,
         negative=any(isinstance(row.get(name), int) and row[name] < 0 for row in rows for name in counts),  # type: ignore[operator]
         clamped=clamp,
         failed=failed,
         cut_texts=tuple(list_cut(plan).items()),
+        enough_rows=()
+        if answer is None or not errors
+        else tuple((*each, name_rows(plan)) for each in answer.enough_rows),
+        called=plan.table_words,
     )
+
+
+def _lacks_errors(answer: AssembledAnswer | None, name: str) -> bool:
+    """Return whether a column of an answer has numbers and no error, as where the rows of a window's order tie."""
+    if answer is None or answer.errors is None or answer.failed:
+        return False
+    return any(row[name] is not None for row in answer.rows) and all(each[name] is None for each in answer.errors)
 
 
 def _bound(argument: Argument) -> BoundedValue:
@@ -103,10 +124,10 @@ def _bound(argument: Argument) -> BoundedValue:
 
 def word_facts(facts: AnswerFacts) -> tuple[str, ...]:
     """Return the facts as sentences."""
-    found = []
+    found, called = [], facts.called
     if facts.most_rows is not None:
-        rows = "1 row" if facts.most_rows == 1 else f"{facts.most_rows:,} rows"
-        found.append(f"At most {rows} of each individual count{'s' if facts.most_rows == 1 else ''}.")
+        most = called.count_rows(facts.most_rows)
+        found.append(f"At most {most} of each {called.individual} count{'s' if facts.most_rows == 1 else ''}.")
     for each in facts.bounded:
         low, high = _write(each.lower), _write(each.upper)
         found.append(f"{each.label}: values below {low} count as {low}, and above {high} as {high}.")
@@ -115,20 +136,21 @@ def word_facts(facts: AnswerFacts) -> tuple[str, ...]:
     for name, letters in facts.cut_texts:
         found.append(f"{name}: where it is joined to another text or handed on, its first {letters:,} letters count.")
     if facts.grouped:
-        found.append("Groups are the declared ones: rows of any other are in none of them.")
+        found.append(f"Only the declared groups are counted: {called.rows} of any other are in none of them.")
     if facts.thresholded:
         found.append(
-            "Groups are those of the data with enough people by a noisy count: smaller ones are left out. Of more than "
-            f"{MOST_ROWS:,} groups, those with the most people are shown."
+            f"Groups are those of the data with enough {called.people} by a noisy count: smaller ones are left out. Of "
+            f"more than {MOST_ROWS:,} groups, those with the most {called.people} are shown."
         )
     found += facts.counted_groups
     if facts.totals:
         found.append(
             "Totals add up the noisy numbers of their groups: they agree with these, and their errors are larger. They "
-            "leave out rows of no declared group."
+            f"leave out {called.rows} of no declared group."
         )
     if facts.has_too_few:
-        found.append("NULL in place of an average or another quotient: too few people to tell.")
+        found.append(f"NULL in place of an average or another quotient: too few {called.people} to tell.")
+    found += [word_enough_rows(*each) for each in facts.enough_rows]
     if facts.negative:
         found.append("A count below 0 is noise on a small number.")
     if facts.clamped:
@@ -144,6 +166,14 @@ def word_facts(facts: AnswerFacts) -> tuple[str, ...]:
     return tuple(found)
 
 
+def note_public_facts(plan: QueryPlan) -> tuple[str, ...]:
+    """Return what is cut, clamped or left out by the declared facts, in sentences: all that is known beforehand (E5).
+
+    A number without its noise is the table's own number only where nothing is.
+    """
+    return word_facts(replace(list_facts(plan, None, clamp=False, errors=False), counted_groups=()))
+
+
 def note_errors(plan: QueryPlan) -> list[str]:
     """Return sentences on an answer's errors that follow from the query alone (E1, E2)."""
     facts = list_facts(plan, None, clamp=False, errors=True)
@@ -154,7 +184,9 @@ def note_errors(plan: QueryPlan) -> list[str]:
             f"{facts.selected:,} numbers at once."
         )
     if any(estimate.counted is not None for block in plan.blocks for estimate in block.estimates):
-        found.append("Where too few people are left to divide by, an average or another quotient is NULL.")
+        found.append(
+            f"Where too few {facts.called.people} are left to divide by, an average or another quotient is NULL."
+        )
     return [*found, *(f"{name} has no error: it is computed from several groups." for name in facts.without_error)]
 
 
@@ -165,6 +197,6 @@ def _write(number: Fraction) -> str:
 
 
 def explain_with_errors(plan: QueryPlan) -> Explanation:
-    """Return what a plan measures, with a note on each number whose error cannot be told beforehand."""
+    """Return what a plan measures, with notes on what does not count, and on errors that cannot be told beforehand."""
     explanation = explain_plan(plan)
-    return replace(explanation, notes=(*explanation.notes, *note_errors(plan)))
+    return replace(explanation, notes=(*explanation.notes, *note_public_facts(plan), *note_errors(plan)))

@@ -23,6 +23,7 @@ from dosimeter.postprocess.cell_errors import (
     Noise,
     column_errors,
     find_estimate,
+    find_told,
     find_width,
     is_signed,
     needs_values,
@@ -157,7 +158,7 @@ def foresee_accuracy(
     noises = Noise.at_each(plan, mechanism, scales)
     parts = zip(*(noise.split(plan) for noise in noises), strict=True)
     known: list[_Block] = []
-    for at, (block, own) in enumerate(zip(plan.blocks, parts, strict=True)):
+    for at, (block, own) in enumerate(zip(plan.answered, parts, strict=False)):
         if plan.further and plan.after.traced and at not in plan.after.rows_of:
             continue
         released = _list_public(block) if numbers is None else list_released_rows(block, *numbers[at])
@@ -257,7 +258,7 @@ class _Foresight(Private):
         ]
         parts: list[_Cells] = []
         for block in self.known:
-            formula = block.plan.outputs[at].formula
+            formula = find_told(block.plan, block.plan.outputs[at])
             if formula is not None and not _is_noisy(formula):
                 continue
             if formula is None or not (self.values or not needs_values(block.plan, formula)) or not block.released:
@@ -412,11 +413,14 @@ def list_group_errors(
     """
     found: list[tuple[float | None, ...]] = []
     noise = Noise.of(plan, mechanism, scale).split(plan)
-    for at, (block, own, (keys, values)) in enumerate(zip(plan.blocks, noise, numbers, strict=True)):
+    for at, (block, own, (keys, values)) in enumerate(zip(plan.answered, noise, numbers, strict=False)):
         left = most - len(found) if shown is None or at in shown else 0
-        released = [ReleasedRow(key, measured) for key, measured in zip(keys[:left], values[:left], strict=True)]
-        columns = column_errors(block, own, released).values()
-        found += [tuple(column[place] for column in columns) for place in range(len(released))]
+        whole = list(keys) == list(block.group_keys or ())  # otherwise derived columns have no error
+        whole = whole and any(each.derived is not None for each in block.outputs)
+        last = len(keys) if whole else left
+        released = [ReleasedRow(key, measured) for key, measured in zip(keys[:last], values[:last], strict=True)]
+        columns = column_errors(block, own, released, whole=whole).values()
+        found += [tuple(column[place] for column in columns) for place in range(min(left, len(released)))]
     return found
 
 

@@ -9,19 +9,23 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
 
+import numpy as np
 from sqlglot import exp
 
-from dosimeter.arrays import BoolArray
+from dosimeter.arrays import BoolArray, FloatArray
 from dosimeter.json_values import JsonRow, JsonScalar
 from dosimeter.planning import CELL, RELEASED, QueryPlan, name_released
-from dosimeter.postprocess.cell_errors import CellErrors, Noise, column_errors, find_largest_error
+from dosimeter.postprocess.cell_errors import CellErrors, Noise, column_errors, find_largest_error, find_told
 from dosimeter.postprocess.computed_estimates import estimate_group
+from dosimeter.postprocess.enough_rows import find_enough_rows
 from dosimeter.postprocess.quotients import find_divisors, list_estimates, passes_null_on, withhold_quotients
 from dosimeter.postprocess.released_rows import Keys, Numbers, ReleasedRow, list_released_rows, look_up
+from dosimeter.postprocess.smooth import strip_rounding
+from dosimeter.postprocess.told_counts import Told
 from dosimeter.sql import EmbeddedError, Type, Values, alias, run_embedded
 
 EnoughPeople = Sequence[BoolArray | None]
@@ -36,7 +40,9 @@ class AssembledAnswer:
     the largest error of each aggregate column over the rows. ``released``: for each row, the row of the released table
     that it shows; all released rows if a row cannot be traced to one. ``failed``: the SQL after the noise failed on
     these numbers, so that the rows are the released table itself. ``has_too_few``: somewhere there are too few people
-    to tell.
+    to tell. ``enough_rows``: the aggregates that have too few in half of the rows or more and divide by variances, each
+    with the number of rows per group from which on they could be told. ``told``: how many
+    individuals were cut, and how many clamped, if that was asked for (E5).
     """
 
     rows: list[JsonRow]
@@ -45,6 +51,8 @@ class AssembledAnswer:
     released: tuple[ReleasedRow, ...] = ()
     failed: bool = False
     has_too_few: bool = False
+    told: Told = field(default_factory=dict)
+    enough_rows: tuple[tuple[str, int], ...] = ()
 
 
 def assemble_answer(
@@ -67,7 +75,7 @@ def assemble_answer(
     if noise is None:
         rows, places, failed = _run(plan, parts)
         return AssembledAnswer(rows, released=_list_shown(parts, places), failed=failed)
-    for part, own in zip(parts, noise.split(plan), strict=True):
+    for part, own in zip(parts, noise.split(plan), strict=False):
         part.withhold(plan, own)
     rows, places, failed = _run(plan, parts)
     if failed:
@@ -80,6 +88,7 @@ def assemble_answer(
         tuple(find_largest_error([row[name] for row in errors]) for name in columns),
         _list_shown(parts, places),
         has_too_few=any(part.hides_quotients() for part in parts),
+        enough_rows=tuple(dict.fromkeys(each for part in parts for each in part.list_enough_rows())),
     )
 
 
@@ -100,7 +109,8 @@ class _BlockTable:
 
     ``released``: its rows. ``has_enough``: for each aggregate, an array over the rows that is false where there are too
     few people to tell; None for an aggregate that always has enough. ``divisors``: for each divisor of the query, by
-    its SQL, an array over the rows that is true where the divisor is far enough from 0.
+    its SQL, an array over the rows that is true where the divisor is far enough from 0. ``derived``: for each derived
+    column that has errors, its values, its errors and where it has enough people to tell, over the rows (E6).
     """
 
     def __init__(
@@ -109,10 +119,11 @@ class _BlockTable:
         self.plan, self.released, self.clamp, self.name = plan, released, clamp, name
         self.has_enough: EnoughPeople = ()
         self.divisors: dict[str, BoolArray] = {}
+        self.derived: dict[str, tuple[FloatArray, FloatArray, BoolArray]] = {}
         self._noise: Noise | None = None
 
     def withhold(self, plan: QueryPlan, noise: Noise) -> None:
-        """Set ``has_enough`` and ``divisors`` from the noise of this block. ``plan``: the plan of the whole query."""
+        """Set ``has_enough``, ``divisors`` and ``derived`` from this block's noise. ``plan``: of the whole query."""
         self._noise = noise
         known = self.cell_errors()
         self.has_enough = [
@@ -122,13 +133,28 @@ class _BlockTable:
         for tree in find_divisors([plan.after.query, *formulas], self.name):
             if all(at < len(self.plan.estimates) for at in list_estimates(tree)):
                 self.divisors[tree.sql(dialect="duckdb")] = known.divisor_is_sure(tree)
+        for output in self.plan.outputs:
+            told = find_told(self.plan, output) if output.formula is None else None
+            if told is not None and self.released:
+                self.derived[output.name] = known.read_derived(told)
 
     def hides_quotients(self) -> bool:
         """Return whether any quotient has too few people to tell."""
         return any(
             not each.all()
-            for each in [*(each for each in self.has_enough if each is not None), *self.divisors.values()]
+            for each in [
+                *(each for each in self.has_enough if each is not None),
+                *self.divisors.values(),
+                *(enough for _, _, enough in self.derived.values()),
+            ]
         )
+
+    def list_enough_rows(self) -> list[tuple[str, int]]:
+        """Return the aggregates with mostly too few people, each with the rows per group that would be enough."""
+        assert self._noise is not None
+        mostly = [at for at, each in enumerate(self.has_enough) if each is not None and 2 * each.sum() <= len(each)]
+        found = [(self.plan.estimates[at].label, find_enough_rows(self.plan, self._noise, at)) for at in mostly]
+        return [(label, rows) for label, rows in found if rows is not None]
 
     def estimate(self) -> list[list[int | float | None]]:
         """Return the aggregates of every released row; None for one with too few people to tell."""
@@ -185,19 +211,41 @@ class _BlockTable:
             )
         return table
 
+    def computes_otherwise(self, name: str, place: int, row: JsonRow) -> bool:
+        """Return whether a derived number in the answer is not the one that its error was found for.
+
+        So it may be where rows tie in a window's order, or where numbers were put back into their bounds.
+        """
+        if name not in self.derived:
+            return False
+        output = next(each for each in self.plan.outputs if each.name == name)
+        _, rounded = (None, 0.0) if output.derived is None else strip_rounding(output.derived)
+        value, shown = float(self.derived[name][0][place]), row[name]
+        return not isinstance(shown, (int, float)) or not math.isclose(
+            shown, value, rel_tol=1e-9, abs_tol=rounded + 1e-9
+        )
+
     def cell_errors(self) -> CellErrors:
         assert self._noise is not None
         return CellErrors(self.plan, self._noise, self.released, clamp=self.clamp)
 
-    def column_errors(self, released: Sequence[ReleasedRow]) -> dict[str, tuple[float | None, ...]]:
-        """Return, by aggregate column, the 95 % error in each of these released rows of this block."""
+    def column_errors(self, places: Sequence[int]) -> dict[str, tuple[float | None, ...]]:
+        """Return, by aggregate column, the 95 % error in the released rows with these indices."""
         assert self._noise is not None
-        return column_errors(self.plan, self._noise, released, clamp=self.clamp)
+        found = column_errors(self.plan, self._noise, [self.released[at] for at in places], clamp=self.clamp)
+        derived = {
+            name: tuple(float(errors[at]) if np.isfinite(errors[at]) else None for at in places)
+            for name, (_, errors, _) in self.derived.items()
+        }
+        return found | derived
 
 
 def _list_tables(plan: QueryPlan, numbers: Sequence[tuple[Keys, Numbers]], clamp: bool) -> list[_BlockTable]:
-    """Return the released table of each block. ``numbers``: for each block, its groups and their measured numbers."""
-    parts = enumerate(zip(plan.blocks, numbers, strict=True))
+    """Return the released table of each block that the answer is made of.
+
+    ``numbers``: for each block of the plan, its groups and their measured numbers.
+    """
+    parts = enumerate(zip(plan.answered, numbers, strict=False))  # what tells of cut rows is the last block
     return [_BlockTable(block, list_released_rows(block, *own), clamp, name_released(at)) for at, (block, own) in parts]
 
 
@@ -243,6 +291,9 @@ def _withheld(
     """
     for row, (block, place) in zip(rows, places or (), strict=False):
         part = parts[block]
+        for name, (_, _, enough) in part.derived.items():
+            if not enough[place]:
+                row[name] = None
         if not part.divisors:
             continue
         for output in part.plan.outputs:
@@ -273,15 +324,20 @@ def _find_errors(
     that is None, each column's largest error over all released rows is returned for every row. A NULL has no error.
     """
     if places is None:
-        found = [part.column_errors(part.released) for part in parts]
+        found = [part.column_errors(range(len(part.released))) for part in parts]
         largest = {name: find_largest_error([error for each in found for error in each[name]]) for name in found[0]}
         return tuple({name: None if row[name] is None else error for name, error in largest.items()} for row in rows)
     errors: list[dict[str, float | None]] = [{} for _ in rows]
     for block, part in enumerate(parts):
         own = [at for at, (owner, _) in enumerate(places) if owner == block]
-        columns = part.column_errors([part.released[places[at][1]] for at in own])
+        columns = part.column_errors([places[at][1] for at in own])
         for place, at in enumerate(own):
-            errors[at] = {name: None if rows[at][name] is None else each[place] for name, each in columns.items()}
+            errors[at] = {
+                name: None
+                if rows[at][name] is None or part.computes_otherwise(name, places[at][1], rows[at])
+                else each[place]
+                for name, each in columns.items()
+            }
     return tuple(errors)
 
 
@@ -312,13 +368,14 @@ def _align(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 
 def assemble_groups(plan: QueryPlan, keys: Keys, values: Numbers) -> list[JsonRow]:
-    """Return a row for every group: the columns of the answer that need no other group's numbers. No 95 % errors.
+    """Return a row for every group: the columns of the answer that can have 95 % errors, without these.
 
     If the embedded engine fails on these numbers, return every group with its aggregates.
     """
     released = tuple(ReleasedRow(key, measured) for key, measured in zip(keys, values, strict=True))
     block = _BlockTable(plan, released)
-    own = {output.name: output.formula for output in plan.outputs if output.formula is not None}
+    trees = {output.name: find_told(plan, output) for output in plan.outputs}
+    own = {name: tree for name, tree in trees.items() if tree is not None}
     if all(isinstance(formula, exp.Column) for formula in own.values()):
         return block.read_directly()
     shown = [alias(tree.copy(), name, quoted=True) for name, tree in own.items()]

@@ -6,8 +6,9 @@ Never touches data and never draws noise.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 
 import numpy as np
 from sqlglot import exp
@@ -15,16 +16,17 @@ from sqlglot import exp
 from dosimeter.arrays import BoolArray, FloatArray, IntArray
 from dosimeter.measures import Estimate, Measure, SingleMeasure, Sum
 from dosimeter.mechanisms import Mechanism
-from dosimeter.planning import CELL, RELEASED, QueryPlan, selects_rows
+from dosimeter.planning import CELL, RELEASED, Output, QueryPlan, selects_rows
 from dosimeter.postprocess.propagation import Compute, SourceNumbers, propagate
 from dosimeter.postprocess.quotients import find_divisors, is_released, list_estimates
+from dosimeter.postprocess.read_cells import PartNumbers, ReadCells, find_read_cells
 from dosimeter.postprocess.released_rows import ReleasedRow, look_up
+from dosimeter.postprocess.smooth import clips, compute_smooth, is_smooth, strip_rounding
 from dosimeter.sql import NUMERIC, EmbeddedError, Type, Values, as_double, compute_embedded
 
 TAIL = 0.05  # of the stated errors: 95 %
+MOST_DERIVED = 1000  # released rows, as each may read all others: with more, derived numbers have no error
 _SCALES = 3.0  # a divisor must exceed so many of its noise scales
-_ARITHMETIC = (exp.Column, exp.Literal, exp.Paren, exp.Neg, exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Nullif, exp.Cast,
-               exp.TryCast, exp.DataType, exp.Identifier)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +96,7 @@ def count_selectable(plan: QueryPlan) -> int:
     aggregate columns, whichever is larger. Thresholded groups count as the most that there can be.
     """
     columns = sum(1 for output in plan.outputs if output.is_aggregate)
-    return sum(max(1, _count_cells(block)) * max(1, len(block.measures), columns) for block in plan.blocks)
+    return sum(max(1, _count_cells(block)) * max(1, len(block.measures), columns) for block in plan.answered)
 
 
 def chooses_rows(plan: QueryPlan) -> bool:
@@ -151,17 +153,18 @@ class CellErrors:
             found &= self._divisor_has_enough(estimate, number, found)
         return found
 
-    def _least_divisor(self, measure: int) -> FloatArray:
+    def _least_divisor(self, measure: int, added: FloatArray | None = None) -> FloatArray:
         """Return what a measure must exceed to be divided by: the larger of three noise scales and its own error.
 
-        In a total of t groups, three noise scales are multiplied by √t.
+        In a total of t groups, three noise scales are multiplied by √t. ``added``: t in each row, if it is not that of
+        the released rows.
         """
-        three = _SCALES * self._scales[:, measure] * np.sqrt(self._terms)
-        return np.maximum(three, self._list_errors(measure))
+        three = _SCALES * self._scales[:, measure] * np.sqrt(self._terms if added is None else added)
+        return np.maximum(three, self._list_errors(measure, added))
 
-    def _list_errors(self, measure: int) -> FloatArray:
-        """Return, for each released row, the 95 % error of the measure with this index."""
-        terms, codes = np.unique(self._terms, return_inverse=True)
+    def _list_errors(self, measure: int, added: FloatArray | None = None) -> FloatArray:
+        """Return, for each row, the 95 % error of a sum of ``added`` numbers of the measure with this index."""
+        terms, codes = np.unique(self._terms if added is None else _round_terms(added), return_inverse=True)
         known = np.array([[noise.error(measure, int(each)) for each in terms.tolist()] for noise in self._noises])
         found: FloatArray = known[self._levels, codes]
         return found
@@ -197,7 +200,7 @@ class CellErrors:
                 return (value if estimate.is_count else np.abs(value)) > self._least_divisor(estimate.alone)
         known = self._all_have_enough(tree)
         # A condition divides as 1 or 0.
-        number = tree if _is_smooth(tree, self._numbers) else exp.Neg(this=as_double(tree.copy()))
+        number = tree if is_smooth(tree, self._numbers) else exp.Neg(this=as_double(tree.copy()))
         try:
             with np.errstate(all="ignore"):
                 size = np.abs(self._evaluate(number)(self._values(), self._everywhere))
@@ -222,8 +225,11 @@ class CellErrors:
     def read_column(self, tree: exp.Expression) -> tuple[FloatArray, FloatArray, BoolArray]:
         """Return a column's values, their errors, and where all that it is computed from has enough people to tell.
 
-        A column that is one measure with noise, such as a COUNT, is read off this measure: nothing divides in it.
+        A column that is one measure with noise, such as a COUNT, is read off this measure: nothing divides in it. A
+        derived column (``find_told``) is computed from all released rows.
         """
+        if tree.find(exp.Window) is not None:
+            return self.read_derived(tree)
         single = _find_single(self._plan, tree)
         if single is None or single.alone in self._plan.ranks:
             has_enough = self.column_has_enough(tree)
@@ -252,7 +258,7 @@ class CellErrors:
         )
 
     def _formula(self, tree: exp.Expression, tail: float) -> FloatArray:
-        core, rounded = _strip_rounding(tree)
+        core, rounded = strip_rounding(tree)
         if not list_estimates(core) or self._reads_rank(core):
             return np.full(len(self._everywhere), np.inf)  # not computed from released numbers, or off by rows (E3)
         if isinstance(core, exp.Column):
@@ -300,7 +306,7 @@ class CellErrors:
         used = list_estimates(tree)
         places = sorted({measure for at in used for measure in self._plan.estimates[at].measures})
         sources = self._sources(places, np.ones(len(self._everywhere), dtype=bool))
-        smooth = _is_smooth(tree, self._numbers) and all(_is_clip(self._plan.estimates[at]) for at in used)
+        smooth = is_smooth(tree, self._numbers) and all(clips(self._plan.estimates[at]) for at in used)
         compute, shown = self._evaluate(tree, free=smooth), self._evaluate(tree)
         divisors = [self._evaluate(divisor, free=smooth) for divisor in find_divisors([tree])]
 
@@ -315,6 +321,74 @@ class CellErrors:
                 )
         return np.nan_to_num(errors, nan=np.inf, posinf=np.inf)
 
+    # ------------------------------------------------------------ derived numbers
+
+    def read_derived(self, tree: exp.Expression) -> tuple[FloatArray, FloatArray, BoolArray]:
+        """Return a derived column's values and errors, and where what it divides by is known not to be 0 (E6).
+
+        ``tree``: as ``find_derived`` returns it. The rows of these CellErrors must be all released rows.
+        """
+        core, rounded = strip_rounding(tree)
+        found = find_read_cells(self._plan, self._released, core)
+        if found is None:
+            return (
+                np.full(len(self._everywhere), np.nan),
+                np.full(len(self._everywhere), np.inf),
+                np.ones(len(self._everywhere), dtype=bool),
+            )
+        parts = PartNumbers(self._plan, found, self._clamp)
+        sources = self._part_sources(parts)
+        values, free = (parts.over(found.tree, free=each)(sources.values, self._everywhere) for each in (False, True))
+        core, _ = strip_rounding(found.tree)
+        single = None if not isinstance(core, exp.Column) else parts.find_single(core)
+        if single is not None:
+            errors = self._list_errors(single, self._add_terms(found, core.name))
+        else:
+            divisors = [parts.over(each, free=True) for each in parts.divisors()]
+            errors = propagate(sources, parts.over(found.tree, free=True), self._noise.tail, divisors=divisors)
+            errors = errors + np.abs(values - free)
+        has_enough = self._parts_have_enough(parts, sources)
+        known = has_enough & np.isfinite(values)
+        return values, np.where(known, np.nan_to_num(errors + rounded, nan=np.inf, posinf=np.inf), np.inf), has_enough
+
+    def _part_sources(self, parts: PartNumbers) -> SourceNumbers:
+        """Return the noisy numbers of all parts: sums of released rows that share none."""
+        levels, read = len(self._noises), parts.read
+        measures = [measure for _, measure in parts.places]
+        return SourceNumbers(
+            self._noise.mechanism,
+            tuple(np.tile(read.sums[:, part, measure], levels) for part, measure in parts.places),
+            self._scales[:, measures],
+            self._noise.grids[measures],
+            np.tile(read.terms[:, [part for part, _ in parts.places]].astype(np.float64), (levels, 1)),
+            self._levels,
+        )
+
+    def _add_terms(self, read: ReadCells, leaf: str) -> FloatArray:
+        """Return how many noisy numbers a leaf adds up in each row."""
+        terms = read.terms[:, list(read.leaves[leaf].parts)].sum(axis=1).astype(np.float64)
+        return np.tile(terms, len(self._noises))
+
+    def _parts_have_enough(self, parts: PartNumbers, sources: SourceNumbers) -> BoolArray:
+        """Return where every aggregate and every divisor of a derived number has enough people to tell."""
+        found = np.ones(len(self._everywhere), dtype=bool)
+        for leaf in parts.read.leaves.values():
+            if leaf.row is not None and self._plan.estimates[leaf.estimate].counted is not None:
+                enough = self.has_enough(leaf.estimate).reshape(len(self._noises), -1)
+                found &= (enough[:, leaf.row] | (leaf.row < 0)).reshape(-1)
+        for divisor in parts.divisors():
+            single = None if not isinstance(divisor, exp.Column) else parts.find_single(divisor)
+            with np.errstate(all="ignore"):
+                value = parts.over(divisor, free=False)(sources.values, self._everywhere)
+            if single is not None:
+                estimate = self._plan.estimates[parts.read.leaves[divisor.name].estimate]
+                least = self._least_divisor(single, self._add_terms(parts.read, divisor.name))
+                sure = (value if estimate.is_count else np.abs(value)) > least
+            else:
+                sure = np.abs(value) > propagate(sources, parts.over(divisor, free=True), self._noise.telling_tail)
+            found &= sure | np.isnan(value)
+        return found
+
     # ------------------------------------------------------------ evaluating
 
     def _values(self) -> dict[int, FloatArray]:
@@ -327,7 +401,7 @@ class CellErrors:
             tuple(self._measured[chosen, at] for at in places),
             self._scales[chosen][:, places],
             self._noise.grids[places],
-            self._terms[chosen],
+            np.repeat(self._terms[chosen][:, None], len(places), axis=1),
             self._levels[chosen],
         )
 
@@ -344,12 +418,12 @@ class CellErrors:
                 estimate = self._plan.estimates[at]
                 smooth = estimate.smooth([measured[place] for place in estimate.measures])
                 columns[f"e{at}"] = smooth if free else estimate.finish(smooth, clamp=self._clamp)
-            if not _is_smooth(tree, self._numbers):
+            if not is_smooth(tree, self._numbers):
                 return self._ask(tree, columns, chosen)
             width = max((array.ndim for array in measured.values()), default=1) - 1
             for name, numbers in self._numbers.items():
                 columns[name] = numbers[chosen % len(self._released)].reshape(-1, *(1,) * width)
-            return np.asarray(_compute(tree, columns), dtype=np.float64)
+            return np.asarray(compute_smooth(tree, columns), dtype=np.float64)
 
         return compute
 
@@ -384,92 +458,41 @@ class CellErrors:
 _Function = Callable[[Mapping[int, FloatArray], IntArray], FloatArray]
 
 
-def _strip_rounding(tree: exp.Expression) -> tuple[exp.Expression, float]:
-    """Return a formula without the ROUND and the casts around it, and the most that these can add to its error."""
-    moved = 0.0
-    while isinstance(tree, (exp.Paren, exp.Round)) or _is_double(tree):
-        if isinstance(tree, exp.Round):
-            decimals = tree.args.get("decimals")
-            places = 0 if decimals is None else _read_literal(decimals)
-            if places is None:
-                break
-            moved += 10.0**-places
-        tree = tree.this
-    return tree, moved
+def _round_terms(terms: FloatArray) -> FloatArray:
+    """Return numbers of terms rounded up to five binary digits, at least 1: running totals have as many as rows.
 
-
-def _read_literal(node: exp.Expression) -> float | None:
-    if isinstance(node, exp.Paren):
-        return _read_literal(node.this)
-    if isinstance(node, exp.Neg):
-        inner = _read_literal(node.this)
-        return None if inner is None else -inner
-    return float(node.this) if isinstance(node, exp.Literal) and not node.is_string else None
-
-
-def _is_double(node: exp.Expression) -> bool:
-    return isinstance(node, (exp.Cast, exp.TryCast)) and node.args["to"].sql(dialect="duckdb") == "DOUBLE"
-
-
-def _is_clip(estimate: Estimate) -> bool:
-    """Return whether all that ``Estimate.finish`` does for this aggregate is to put the number back into a range.
-
-    If so, it never enlarges the error. A square root, for example, does more.
+    So few errors of sums are computed, and none is too small: more terms have a larger error.
     """
-    return type(estimate).finish is Estimate.finish
-
-
-def _is_smooth(tree: exp.Expression, numbers: Collection[str]) -> bool:
-    """Return whether a formula has only + − × ÷ over aggregates, literals and the columns named in ``numbers``."""
-    for node in tree.walk():
-        if not isinstance(node, _ARITHMETIC):
-            return False
-        if isinstance(node, exp.Column) and node.name[0] != "e" and node.name not in numbers:
-            return False
-        if isinstance(node, (exp.Cast, exp.TryCast)) and not _is_double(node):
-            return False
-        if isinstance(node, exp.Literal) and node.is_string:
-            return False
-        if isinstance(node, exp.Nullif) and _read_literal(_inner(node.expression)) != 0.0:
-            return False
-    return True
-
-
-def _inner(node: exp.Expression) -> exp.Expression:
-    while isinstance(node, (exp.Cast, exp.TryCast, exp.Paren)):
-        node = node.this
-    return node
-
-
-def _compute(node: exp.Expression, columns: Mapping[str, FloatArray]) -> FloatArray | float:
-    """Return the value of a smooth formula (``_is_smooth``); a quotient by 0 is NaN. ``columns``: what it reads."""
-    match node:
-        case exp.Column():
-            return columns[node.name]
-        case exp.Literal():
-            return float(node.this)
-        case exp.Neg():
-            return -_compute(node.this, columns)
-        case exp.Add():
-            return _compute(node.this, columns) + _compute(node.expression, columns)
-        case exp.Sub():
-            return _compute(node.this, columns) - _compute(node.expression, columns)
-        case exp.Mul():
-            return _compute(node.this, columns) * _compute(node.expression, columns)
-        case exp.Div():
-            divisor = np.asarray(_compute(node.expression, columns))
-            return _compute(node.this, columns) / np.where(divisor == 0.0, np.nan, divisor)
-        case _:  # a parenthesis, a cast to double, NULLIF(…, 0)
-            return _compute(node.this, columns)
+    found = np.maximum(terms, 1.0)
+    step = 2.0 ** np.maximum(np.floor(np.log2(found)) - 4.0, 0.0)
+    rounded: FloatArray = np.ceil(found / step) * step
+    return rounded
 
 
 # ---------------------------------------------------------------- of columns
 
 
+def find_told(plan: QueryPlan, output: Output) -> exp.Expression | None:
+    """Return how a column of one block is computed, if an error of it can be told: from one released row or several.
+
+    From several, if they are declared groups, not too many, and noise chooses no rows (E6). Public.
+    """
+    if output.formula is not None or output.derived is None:
+        return output.formula
+    few = all(group.values is not None for group in plan.groups) and _count_cells(plan) <= MOST_DERIVED
+    if not few or plan.sets or chooses_rows(plan):
+        return None
+    trial = [ReleasedRow(key, [Fraction(0)] * len(plan.measures)) for key in (plan.group_keys or ())[:2]]
+    return output.derived if find_read_cells(plan, trial, strip_rounding(output.derived)[0]) else None
+
+
 def column_errors(
-    plan: QueryPlan, noise: Noise, released: Sequence[ReleasedRow], *, clamp: bool = False
+    plan: QueryPlan, noise: Noise, released: Sequence[ReleasedRow], *, clamp: bool = False, whole: bool = False
 ) -> dict[str, tuple[float | None, ...]]:
-    """Return the 95 % errors of each aggregate column of a plan: for each released row its error, None without one."""
+    """Return the 95 % errors of each aggregate column of a plan: for each released row its error, None without one.
+
+    ``whole``: whether these are all released rows; without, a derived column has no error (E6).
+    """
     known = CellErrors(plan, noise, released, clamp=clamp)
     found: dict[str, tuple[float | None, ...]] = {}
     for output in plan.outputs:
@@ -477,6 +500,8 @@ def column_errors(
             errors = [math.inf] * len(released)
             if output.formula is not None and released:
                 errors = known.formula(output.formula).tolist()
+            elif whole and released and (told := find_told(plan, output)) is not None:
+                errors = known.read_derived(told)[1].tolist()
             found[output.name] = tuple(error if math.isfinite(error) else None for error in errors)
     return found
 
@@ -488,7 +513,7 @@ def find_largest_error(errors: Sequence[float | None]) -> float | None:
 
 def find_estimate(plan: QueryPlan, tree: exp.Expression) -> Estimate | None:
     """Return the aggregate that a column is, rounded or not; None if it is computed from several, or in another way."""
-    core, _ = _strip_rounding(tree)
+    core, _ = strip_rounding(tree)
     return plan.estimates[int(core.name[1:])] if is_released(core, "e") else None
 
 
@@ -516,10 +541,12 @@ def needs_values(plan: QueryPlan, only: object = None) -> bool:
     ``only``: the formula of the one column to look at; by default all columns.
     """
     return any(
-        output.is_aggregate and output.formula is not None and _find_single(block, output.formula) is None
-        for block in plan.blocks
+        tree is not None and (output.formula is None or _find_single(block, tree) is None)
+        for block in plan.answered
         for output in block.outputs
-        if only is None or output.formula is only
+        if output.is_aggregate
+        for tree in [find_told(block, output)]
+        if only is None or tree is only
     )
 
 

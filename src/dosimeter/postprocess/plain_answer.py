@@ -6,12 +6,13 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 
 import numpy as np
+from sqlglot import exp
 
 from dosimeter.arrays import FloatArray
 from dosimeter.html import Private
 from dosimeter.mechanisms import Mechanism
 from dosimeter.planning import QueryPlan
-from dosimeter.postprocess.cell_errors import CellErrors, Noise
+from dosimeter.postprocess.cell_errors import CellErrors, Noise, find_told
 from dosimeter.postprocess.released_rows import Keys, Numbers, ReleasedRow, list_released_rows
 
 _Place = tuple[tuple[object, ...], frozenset[int]]
@@ -20,9 +21,13 @@ _Place = tuple[tuple[object, ...], frozenset[int]]
 class PlainAnswer(Private):
     """The numbers of the plan that leaves nothing out, by group."""
 
-    def __init__(self, plan: QueryPlan, numbers: Sequence[tuple[Keys, Numbers]]) -> None:
-        """Hold the numbers of each block. ``plan``: the one that leaves nothing out; ``numbers``: keys and values."""
-        self._blocks = plan.blocks
+    def __init__(self, plan: QueryPlan, numbers: Sequence[tuple[Keys, Numbers]], *, every_group: bool) -> None:
+        """Hold the numbers of each block. ``plan``: the one that leaves nothing out; ``numbers``: keys and values.
+
+        ``every_group``: nobody is in a group that is not among the released ones, so that what is computed from
+        several groups can be told.
+        """
+        self._blocks, self._every_group = plan.blocks, every_group
         self._rows: list[Mapping[_Place, Sequence[Fraction]]] = [
             {(row.key, row.left_out): row.measured for row in list_released_rows(block, keys, values)}
             for block, (keys, values) in zip(self._blocks, numbers, strict=True)
@@ -36,8 +41,8 @@ class PlainAnswer(Private):
         ``output``: the column's index. A group without rows has the numbers of an empty group.
         """
         block = self._blocks[at]
-        formula = block.outputs[output].formula
-        if formula is None:
+        formula = find_told(block, block.outputs[output])
+        if formula is None or (formula.find(exp.Window) is not None and not self._every_group):
             return np.full(len(released), np.nan)
         empty = [measure.empty for measure in block.measures]
         rows = [
@@ -45,7 +50,7 @@ class PlainAnswer(Private):
             for row in released
         ]
         noise = Noise.of(block, mechanism, 1.0)
-        return CellErrors(block, noise, rows, clamp=clamp).value(formula)
+        return CellErrors(block, noise, rows, clamp=clamp).read_column(formula)[0]
 
     def is_empty(self, at: int, measure: int, released: Sequence[ReleasedRow]) -> list[bool]:
         """Return, for each released row of block ``at``, whether a measure has the number of a group without values."""

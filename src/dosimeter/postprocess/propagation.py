@@ -36,8 +36,8 @@ class SourceNumbers:
     """The noisy numbers that another number is computed from. ``values``: for each, an array with one element per row.
 
     Rows are those of the released table. ``scales``: the noise scale of each row and number, in the number's own units.
-    ``grids``: the grid of each number. ``terms``: how many noisy numbers were added up in each row. ``levels``: a code
-    per row; rows with the same code have the same noise scales.
+    ``grids``: the grid of each number. ``terms``: how many noisy numbers were added up in each row and number.
+    ``levels``: a code per row; rows with the same code have the same noise scales.
     """
 
     mechanism: Mechanism
@@ -125,12 +125,12 @@ def _move(
     Each item is the largest change by noise of this direction and at most this size; ∞ if a divisor changes its sign.
     ``chosen``: the indices of the rows to look at. ``compute``: the function that computes the number.
     """
-    spread = np.sqrt(sources.terms[chosen])[:, None, None]
+    spread = np.sqrt(sources.terms[chosen])
     quiet = [values[chosen][:, None, None] for values in sources.values]
     moved = []
     for at, values in enumerate(quiet):
         noise = (sources.scales[chosen, at][:, None] * directions[:, at])[:, None, :] * sizes[:, None]
-        noise *= spread
+        noise *= spread[:, at, None, None]
         grid = float(sources.grids[at])
         if grid > 0.0:  # on its grid, never less
             noise /= grid
@@ -220,8 +220,8 @@ def _find_step(moves: FloatArray, log_tails: FloatArray, tail: float) -> FloatAr
     """Return, for each row, the smallest of its ``moves`` that is exceeded with at most the probability ``tail``.
 
     ∞ if there is none. Used for noise on a coarse grid, where ``_find_quantile`` must not interpolate. The result is
-    found by bisection, and so rounded up a little. After a few halvings only moves that may still be the result are
-    looked at. ``moves`` and ``log_tails``: see ``_find_largest``.
+    found by bisection, to within 2⁻³² of the largest move. After a few halvings only moves that may still be the result
+    are looked at. ``moves`` and ``log_tails``: see ``_find_largest``.
     """
     rows, sizes, width = moves.shape
     tails = np.concatenate([[1.0], np.exp(log_tails)])
@@ -246,7 +246,12 @@ def _find_step(moves: FloatArray, log_tails: FloatArray, tail: float) -> FloatAr
         outside = np.where(enough, outside, beyond)
         kept = inside == enough[owners]
         owners, values, weights = owners[kept], values[kept], weights[kept]
-    return np.where(none, np.inf, high)
+    largest = np.zeros(rows)
+    np.maximum.at(
+        largest, owners, values
+    )  # the moves that are left are at most ``high``, and one of them is the result
+    unmoved = tails[_count_within(moves, np.zeros(rows))].mean(axis=1) <= limit
+    return np.where(none, np.inf, np.where(unmoved, 0.0, np.where(largest > 0.0, largest, high)))
 
 
 def _round_up(values: FloatArray, top: FloatArray) -> FloatArray:

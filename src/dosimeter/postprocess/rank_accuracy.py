@@ -10,12 +10,13 @@ from sqlglot import exp
 from dosimeter.measures import Rank
 from dosimeter.planning import QueryPlan
 from dosimeter.postprocess.cell_errors import chooses_rows, count_selectable
+from dosimeter.postprocess.enough_rows import name_rows
 
 
 def find_rank_columns(plan: QueryPlan) -> Mapping[str, tuple[Rank, ...]]:
     """Return the columns of the answer that are just a number drawn by rank, each with its Rank in every block."""
     found: dict[str, tuple[Rank, ...]] = {}
-    for block in plan.blocks:
+    for block in plan.answered:
         ranks = block.ranks
         for output in block.outputs:
             formula = output.formula
@@ -42,13 +43,16 @@ def tell_ranks(plan: QueryPlan, epsilon: float | Decimal | None) -> tuple[str, .
     if epsilon is None:
         return tuple(f"{rank.label} is drawn by rank from values within its bounds." for rank in plan.ranks.values())
     share, cells = plan.rank_share(epsilon), count_drawn(plan)
-    counted = "people" if plan.schema.max_rows_per_unit == 1 else "rows"
+    counted = name_rows(plan)
+    people, groups = plan.schema.individuals, len(plan.group_keys or ())
+    where = f" in {groups:,} groups" if groups > 1 else ""
+    declared = "" if people is None else f" {plan.words.count_people(people)}{where} are declared."
     told: list[str] = []
     for rank in plan.ranks.values():
         target = rank.describe_target(share)
         told += [
             *([] if target is None else [target]),
-            rank.describe_error(plan.rank_error(rank, epsilon, cells), counted),
+            rank.describe_error(plan.rank_error(rank, epsilon, cells), counted) + declared,
         ]
     return tuple(dict.fromkeys(told))
 

@@ -334,6 +334,7 @@ def write_request(prepared: PreparedRelease, source: str) -> Request:
             "min_rows": prepared.look.min_rows,
             **({"quantiles": "ranks"} if prepared.plan.ranks else {}),
             **({} if prepared.look.group_delta is None else {"group_delta": prepared.look.group_delta}),
+            **({} if prepared.look.tell_cut is None else {"tell_cut": prepared.look.tell_cut}),
             **recorded.settings,
             **order.record(),
         },

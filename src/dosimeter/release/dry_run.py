@@ -30,6 +30,7 @@ from dosimeter.release.prepare import prepare_release
 from dosimeter.release.previews import STOPPED, Cost, Preview
 from dosimeter.release.run import repeat_answer
 from dosimeter.risk import ShownGroups
+from dosimeter.schema import PLAIN, Words
 
 if TYPE_CHECKING:
     from dosimeter.findings import Choice
@@ -46,6 +47,7 @@ class DryRun:
     what the analyst would see. ``shown``: how many thresholded groups would be shown; None for declared groups (H1).
     ``warnings``: what to read first: whom the query is about, and what limits the word of a preference. ``left_out``
     and ``choice``: what is cut, clamped or left out, and the verdict on each ε; None where nothing was measured.
+    ``called``: what rows and people are called.
     """
 
     query: str
@@ -57,6 +59,7 @@ class DryRun:
     warnings: tuple[Finding, ...] = ()
     left_out: LeftOut | None = None
     choice: Choice | None = None
+    called: Words = PLAIN
 
     @property
     def reason(self) -> str | None:
@@ -102,7 +105,7 @@ class DryRun:
         told = [(name, value) for name, value in self.describe().items() if not isinstance(value, (Mapping, list))]
         told.append(("the analyst sees", ", ".join(f"{name}: {value}" for name, value in self.analyst_sees.items())))
         facts = [(name.replace("_", " "), value) for name, value in told if value is not None]
-        head = ["For the controller only: nothing is charged or released.", *word_all(self.warnings)]
+        head = ["For the controller only: nothing is charged or released.", *word_all(self.warnings, self.called)]
         return write_paragraphs(head) + write_table((), facts)
 
 
@@ -124,7 +127,8 @@ def preview_release(query: Question, order: ReleaseOrder, ledger: Ledger) -> Dry
         earlier = ledger.find_answer(prepared.dataset, digest_request(prepared, source))
         prepared = prepared if earlier else recall_number(ledger, prepared, source)
     charges = find_charges(agreement.terms, prepared)
-    run = DryRun(prepared.plan.sql, order.way.algorithm, earlier is not None, None, Preview(sees={}))
+    plan, repeated = prepared.plan, earlier is not None
+    run = DryRun(plan.sql, order.way.algorithm, repeated, None, Preview(sees={}), called=plan.words)
     if earlier:
         run = replace(run, found=_preview_repeat(prepared, earlier, charges))
     else:

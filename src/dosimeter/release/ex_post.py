@@ -152,7 +152,7 @@ def ex_post_risk(dataset: Measurable, entry: Entry, sql: str | None = None) -> E
 def recall_look(entry: Entry) -> LookOptions:
     """Return the options under which the entry's query was measured when it was released."""
     request, given = entry.request, entry.request.settings
-    floor, shown = given.get("min_rows"), given.get("group_delta")
+    floor, shown, told = given.get("min_rows"), given.get("group_delta"), given.get("tell_cut")
     noise = request.delta if shown is None else request.delta - exact_decimal(shown)  # the entry's δ is their sum (H1)
     return LookOptions(
         mechanism=cast(Any, request.mechanism),  # a text of the ledger, which LookOptions checks
@@ -162,6 +162,7 @@ def recall_look(entry: Entry) -> LookOptions:
         groups="declared" if shown is None else "thresholded",
         min_rows=None if floor is None else int(floor),
         group_delta=None if shown is None else float(shown),
+        tell_cut=None if told is None else float(told),
     )
 
 

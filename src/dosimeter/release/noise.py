@@ -51,13 +51,14 @@ def calibrate(
     *,
     sensitivity: int | Fraction | float,
     epsilon: Fraction | Decimal | float,
-    shares: int = 1,
+    shares: Fraction | int = 1,
 ) -> Calibrated:
-    """Return the noise of one measure, if several measures spend (ε, δ) together in equal parts.
+    """Return the noise of one measure, if several measures spend (ε, δ) together.
 
-    ``shares``: the number of these measures, 1 for a measure alone. ``sensitivity``: in grid steps. Laplace measures
-    share ε; Gaussian ones share the ρ that OpenDP's conversion certifies at (ε, δ). A float ε or δ is taken for itself
-    or for its shortest decimal, whichever is smaller, so that a ledger's charge is never exceeded.
+    ``shares``: 1 divided by the measure's share, which is the number of measures where all have the same share.
+    ``sensitivity``: in grid steps. Laplace measures share ε; Gaussian ones share the ρ that OpenDP's conversion
+    certifies at (ε, δ). A float ε or δ is taken for itself or for its shortest decimal, whichever is smaller, so that a
+    ledger's charge is never exceeded.
     """
     drawn = _find_drawn(mechanism)
     if shares < 1:
@@ -131,14 +132,14 @@ class CalibratedSelection:
 
 
 def calibrate_selection(
-    *, shift: int, rows: int, epsilon: Fraction | Decimal | float, shares: int = 1
+    *, shift: int, rows: int, epsilon: Fraction | Decimal | float, shares: Fraction | int = 1
 ) -> CalibratedSelection:
-    """Return how one measure is drawn by rank, if several measures spend ε together in equal parts (M4).
+    """Return how one measure is drawn by rank, if several measures spend ε together (M4).
 
-    ``shares``: the number of these measures, 1 for a measure alone. ``shift``: by how much one row moves the score of a
-    candidate (see ``CalibratedSelection``). ``rows``: the most rows that one individual has in all cells together. An
-    individual's privacy loss is at most ``rows`` times the loss of one row: in every cell it is at most the loss of one
-    row times the number of their rows in it.
+    ``shares``: as for ``calibrate``. ``shift``: by how much one row moves the score of a candidate (see
+    ``CalibratedSelection``). ``rows``: the most rows that one individual has in all cells together. An individual's
+    privacy loss is at most ``rows`` times the loss of one row: in every cell it is at most the loss of one row times
+    the number of their rows in it.
     """
     if shares < 1:
         raise OptionError("The number of measures that share a budget must be at least 1.")

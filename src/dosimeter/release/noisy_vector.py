@@ -66,7 +66,9 @@ def calibrate_plan(
 
 
 def _calibrate_noise(plan: QueryPlan, measure: Measure, mechanism: Mechanism, epsilon: Decimal) -> Calibrated:
-    calibrated = calibrate(mechanism, sensitivity=_steps(plan, measure, mechanism), epsilon=epsilon, shares=plan.shares)
+    calibrated = calibrate(
+        mechanism, sensitivity=_steps(plan, measure, mechanism), epsilon=epsilon, shares=plan.own_shares
+    )
     # Decided here, from public facts: a total found too large later would reveal something about the data.
     if not fits_int64(calibrated, measure.largest_value(plan.schema.individuals)):
         raise OptionError(
@@ -137,11 +139,10 @@ def _draw_noise(
     """Return the numbers of the measure with index ``at``, one per group, rounded to its grid and with noise added.
 
     A total is first cut to what the declared number of individuals can reach, so that no table, however many people it
-    holds, exceeds the range that the noise was checked for (N4). Cutting never moves two numbers further apart, so Δ
-    stays the same.
+    holds, exceeds the range that the noise was checked for (N4).
     """
     measure = plan.measures[at]
-    totals = [measure.hold(row[at], plan.schema.individuals) for row in values]
+    totals = [measure.round_to_grid(row[at], plan.schema.individuals) for row in values]
     return [number * measure.grid for number in add_noise(totals, calibrated)]
 
 

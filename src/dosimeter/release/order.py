@@ -85,7 +85,9 @@ class Answer:
     of the normalised RDRs is above its threshold (V7). ``entry``: the id of the ledger's entry for this answer.
     ``repeated``: whether the answer was given before, and now again at no charge. ``earlier``: the id of an entry that
     answered the same query by other settings; this answer was charged anew. ``notes``: what the controller should know
-    of the account; not for the analyst. Fields are None, empty or false where they do not apply.
+    of the account; not for the analyst. ``cut`` and ``clamped``, where they were asked for: how many individuals have
+    rows or values that do not count as they are (``individuals``), with its 95 % ``error`` (E5). Fields are None,
+    empty or false where they do not apply.
     """
 
     status: Literal["released", "denied"]
@@ -102,6 +104,8 @@ class Answer:
     earlier: str | None = None
     rank_errors: Mapping[str, float | None] | None = None
     notes: tuple[str, ...] = ()
+    cut: Errors | None = None
+    clamped: Errors | None = None
 
     def describe(self) -> JsonObject:
         """Return what the analyst may see, and only that, as ``dosimeter release --json`` prints it."""
@@ -116,6 +120,8 @@ class Answer:
             "errors": None if self.errors is None else [dict(row) for row in self.errors],
             **({} if self.violation is None else {"violation": self.violation}),
             **({} if self.rank_errors is None else {"rank_errors": dict(self.rank_errors)}),
+            **({} if self.cut is None else {"cut": dict(self.cut)}),
+            **({} if self.clamped is None else {"clamped": dict(self.clamped)}),
             "about": list(self.about),
             "guarantee": self.guarantee,
         }
@@ -174,7 +180,7 @@ class Answer:
         columns = list(self.answer[0]) if self.answer else []
         told = [] if self.epsilon is None else [f"ε = {self.epsilon:g}"]
         if self.errors is not None:
-            told.append("After ±: the 95 % error of each number.")
+            told.append("After ±: the 95 % error of the noise.")
         rows = [
             [format_measured(row[name], self._find_error(at, name), label=self.is_label(name)) for name in columns]
             for at, row in enumerate(self.answer)

@@ -129,9 +129,23 @@ def describe_released(
         "errors": None if error_95 is None else "…",
         **({} if violation is None else {"violation": violation}),
         **({} if rank_errors is None else {"rank_errors": rank_errors}),
+        **_describe_told(plan, "…" if error_95 is not None else None),
         "about": about or [],
         "guarantee": "…",
     }
+
+
+def _describe_told(plan: QueryPlan, error: JsonValue) -> JsonObject:
+    """Return what would be told beside the answer, if that was asked for (E5).
+
+    ``error``: what is known of the error of a number that gets noise.
+    """
+    if plan.told is None:
+        return {}
+    measured = plan.told.measured
+    public: JsonObject = {"individuals": 0, "error": None if error is None else 0.0}
+    noisy: JsonObject = {"individuals": "…", "error": error}
+    return {name: noisy if name in measured else public for name in ("cut", "clamped")}
 
 
 def foresee_about(prepared: PreparedRelease, epsilon: float | None, *, errors: bool = False) -> list[JsonValue]:

@@ -150,7 +150,7 @@ def _write_answer(entry: Entry, hidden: bool) -> list[str]:
     told = (
         "Errors are withheld: they would tell ε."
         if hidden
-        else "After ±: the 95 % error. The exact number is further away in at most 5 of 100 such numbers."
+        else "± is the 95 % error of the noise: the number without it is further away in 5 of 100 cases at most."
     )
     parts = [
         "<h2>The answer and its accuracy</h2>",

@@ -39,11 +39,14 @@ from dosimeter.postprocess import (
     AssembledAnswer,
     Noise,
     assemble_answer,
+    find_told,
     list_facts,
     list_released_groups,
     rank_errors,
     tell_ranks,
+    withhold_errors,
     word_facts,
+    word_told,
 )
 from dosimeter.release.account_terms import (
     Agreement,
@@ -77,7 +80,7 @@ class _DeniedBeforeAccount(Exception):
         self.reason = reason
 
 
-_PUBLISHED = ("epsilon", "epsilon_svt", "error_95", "errors", "about", "guarantee")
+_PUBLISHED = ("epsilon", "epsilon_svt", "error_95", "errors", "about", "guarantee", "cut", "clamped")
 # What computing with numbers can raise.
 _OF_NUMBERS = (ArithmeticError, EmbeddedError, LookupError, MemoryError, TypeError, ValueError)
 
@@ -213,7 +216,7 @@ def _note_data(dataset: Measurable) -> Iterator[str]:
             yield warn_of_owner(owner)
         people, declared = dataset.tables.count_people(), dataset.schema.individuals or 0
         if people > declared:
-            yield warn_of_people(people, declared)
+            yield warn_of_people(people, declared, dataset.schema.words)
 
 
 def _measure_or_stop(
@@ -309,9 +312,12 @@ def _detail(prepared: PreparedRelease, answer: AssembledAnswer, entry: Entry) ->
     """
     plan, told = prepared.plan, None if entry.hides_epsilon else entry.spent.epsilon
     facts = list_facts(plan, answer, clamp=prepared.order.clamp, errors=told is not None)
+    counts = withhold_errors(answer.told) if told is None else answer.told
     return Details(
         errors=None if told is None else answer.errors,
-        about=(*word_facts(facts), *tell_ranks(plan, told)),
+        about=(*word_facts(facts), *word_told(plan, counts), *tell_ranks(plan, told)),
+        cut=counts.get("cut"),
+        clamped=counts.get("clamped"),
         rank_errors=(rank_errors(plan, told) or None) if told is not None else None,
     )
 
@@ -328,9 +334,10 @@ def _assemble_noisy(prepared: PreparedRelease, epsilon: Decimal, noisy: Sequence
     keys, values = noisy[0]
     clamp, further = prepared.order.clamp, noisy[1:]
     try:
-        return assemble_answer(plan, keys, values, clamp=clamp, noise=noise, further=further)
+        answer = assemble_answer(plan, keys, values, clamp=clamp, noise=noise, further=further)
     except _OF_NUMBERS:  # it worked on made-up ones; ε is charged, so the noisy numbers themselves are handed out (Q4)
-        return list_released_groups(plan, keys, values, clamp=clamp, further=further)
+        answer = list_released_groups(plan, keys, values, clamp=clamp, further=further)
+    return replace(answer, told=find_told(plan, noise, noisy[-1][1], clamp=clamp))
 
 
 def repeat_answer(entry: Entry, prepared: PreparedRelease) -> Answer:
@@ -351,6 +358,8 @@ def repeat_answer(entry: Entry, prepared: PreparedRelease) -> Answer:
         error_95=None if entry.hides_epsilon else found.error_95,
         errors=None if details.errors is None else tuple(details.errors),
         about=tuple(details.about or ()),
+        cut=details.cut,
+        clamped=details.clamped,
     )
 
 

@@ -50,3 +50,4 @@ from dosimeter.risk.rank_distances import RankCells, compute_rank_rdr
 from dosimeter.risk.rdr import compute_rdr, summarise_rdr, summarise_rdrs, weighted_quantile
 from dosimeter.risk.sensitivities import summarise_sensitivities
 from dosimeter.risk.shown_groups import HARDLY, ShownAt, ShownGroups, foresee_groups
+from dosimeter.risk.two_worlds import TwoWorlds, spread_draws, spread_noise

@@ -14,3 +14,4 @@ from dosimeter.schema.facts import (
     unit_schema,
 )
 from dosimeter.schema.toml import digest_schema, dump_schema, load_schema, read_schema
+from dosimeter.schema.words import PLAIN, Words

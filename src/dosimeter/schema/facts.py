@@ -10,6 +10,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from dosimeter.html import write_paragraphs, write_table
+from dosimeter.schema.words import Words
 
 DEFAULT_LENGTH = 4_096  # letters of an undeclared text that enter joins and further stages
 LONGEST_TEXT = 65_536  # letters of a text that a query may make
@@ -76,7 +77,8 @@ class Schema:
     ``unit``: the column that says whose a row is, or ``row`` if each row is an individual. ``max_rows_per_unit``: how
     many rows of one individual count at most; ``row_key``: the column that tells these apart. ``tables``: further
     tables that a query may join. ``account``: the ledger's account that pays for releases; None means the account with
-    the table's name. ``description``: what the table holds, for analysts.
+    the table's name. ``description``: what the table holds, for analysts. ``row`` and ``individual``: what sentences
+    call one row and one individual, such as stay and patient; ``rows`` and ``people``: several, if not with an s.
     """
 
     table: str
@@ -89,6 +91,10 @@ class Schema:
     tables: Mapping[str, JoinTable] = field(default_factory=dict)
     account: str | None = None
     description: str | None = None
+    row: str | None = None
+    rows: str | None = None
+    individual: str | None = None
+    people: str | None = None
 
     @classmethod
     def load(cls, path: str | Path) -> Schema:
@@ -121,7 +127,10 @@ class Schema:
 
     def _repr_html_(self) -> str:
         """Show the public facts in a notebook."""
-        people = "an unknown number of" if self.individuals is None else f"{self.individuals:,}"
+        words, most = self.words, self.max_rows_per_unit
+        people = f"an unknown number of {words.people}"
+        if self.individuals is not None:
+            people = words.count_people(self.individuals)
         rows = [
             (
                 column.name,
@@ -136,7 +145,7 @@ class Schema:
             )
             for column in self.columns.values()
         ]
-        facts = f"{self.table}: {people} individuals, unit {self.unit}, at most {self.max_rows_per_unit} rows each."
+        facts = f"{self.table}: {people}, unit {self.unit}, at most {words.count_rows(most)} each."
         state = "Reviewed." if self.reviewed else "Not reviewed: it cannot back a release."
         columns = [
             "column",
@@ -157,6 +166,14 @@ class Schema:
         """Return the ledger's account that pays for releases: schemas with the same account share one budget."""
         return self.account or self.table
 
+    @property
+    def words(self) -> Words:
+        """Return what rows and individuals are called. Where each row is an individual, one word serves for both."""
+        row, people = (self.row, self.rows), (self.individual, self.people)
+        if self.unit == "row":
+            row, people = (row if self.row else people), (people if self.individual else row)
+        return Words.of(*row, *people)
+
 
 def unit_schema(table: JoinTable, unit: str, declared: Schema) -> Schema:
     """Return the facts of a private joined table as a schema of its own. ``unit``: the table's unit column.
@@ -171,4 +188,6 @@ def unit_schema(table: JoinTable, unit: str, declared: Schema) -> Schema:
         max_rows_per_unit=table.max_rows_per_unit,
         row_key=table.row_key,
         tables={name: other for name, other in declared.tables.items() if name != table.name},
+        row=None,
+        rows=None,
     )

@@ -17,11 +17,14 @@ from typing import Any
 from dosimeter.errors import SchemaError
 from dosimeter.problems import Command
 from dosimeter.schema.facts import LONGEST_TEXT, Column, ColumnType, JoinTable, Schema
+from dosimeter.schema.words import WORDS
 
 _TOP = {
     "table", "description", "account", "individuals", "unit", "max_rows_per_unit", "row_key", "reviewed", "columns",
-    "tables",
+    "tables", *WORDS,
 }  # fmt: skip
+_PLURALS = {"row": "rows", "individual": "people"}
+"""The entries that say what is counted, each with that for several."""
 _TABLE = {"public", "key", "source", "unit", "max_rows_per_unit", "row_key", "columns"}
 _COLUMN = ("type", "description", "bounds", "resolution", "values", "max_length", "nulls", "identifying")
 """The entries of a column, in the order in which they are written."""
@@ -29,8 +32,10 @@ _NUMERIC = (ColumnType.INTEGER, ColumnType.DECIMAL)
 _TEMPORAL = (ColumnType.DATE, ColumnType.TIMESTAMP)
 MAX_VALUES = 10_000
 MAX_DESCRIPTION = 500
+MAX_WORD = 40  # letters of what a row or an individual is called
 _DATA_FILE = re.compile(r"\.((csv|tsv|txt)(\.gz)?|parquet/?|pq/?)$", re.IGNORECASE)
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")  # at least two letters: a single one is a drive
+_WORD = re.compile(r"[^\W\d_]+(?:[ -][^\W\d_]+)*")
 _EXACT = Context(prec=60)  # more digits than a number here can have
 
 
@@ -100,6 +105,7 @@ def read_schema(content: Mapping[str, object]) -> Schema:
         tables=_read_tables(content.get("tables", {}), table),
         account=_read_account(content),
         description=_read_description(content, "the schema"),
+        **_read_words(content),
     )
     _check_unit(schema, content)
     return schema
@@ -140,6 +146,22 @@ def _read_description(content: Mapping[str, object], place: str) -> str | None:
             "is in it."
         )
     return text
+
+
+def _read_words(content: Mapping[str, object]) -> dict[str, str]:
+    """Return what one row and one individual are called, and several of them, as far as that is given."""
+    found: dict[str, str] = {}
+    for name in WORDS:
+        word = content.get(name)
+        if word is None:
+            continue
+        if not isinstance(word, str) or len(word) > MAX_WORD or not _WORD.fullmatch(word):
+            raise SchemaError(f'{name} must be a short word or two, of letters, blanks and hyphens: {name} = "stay".')
+        found[name] = word
+    for one, several in _PLURALS.items():
+        if several in found and one not in found:
+            raise SchemaError(f'{several} says what several are called. Say what one is called, too: {one} = "…".')
+    return found
 
 
 _UNIT_TYPES = (ColumnType.INTEGER, ColumnType.TEXT, ColumnType.CATEGORY)
@@ -401,7 +423,7 @@ def dump_schema(schema: Schema, *, comment: str = "", comments: Mapping[str, str
         column, by ``columns.`` and the column's name, such as ``columns.age``.
     """
     of_unit = () if schema.unit == "row" else ("max_rows_per_unit", "row_key")
-    names = ("table", "description", "account", "individuals", "unit", *of_unit, "reviewed")
+    names = ("table", "description", *WORDS, "account", "individuals", "unit", *of_unit, "reviewed")
     lines = _dump_comment(comment)
     for name, written in _dump_entries(schema, names).items():
         lines += [*_dump_comment((comments or {}).get(name, "")), written]
@@ -471,7 +493,8 @@ def _plain(value: Any) -> str:
 def digest_schema(schema: Schema) -> str:
     """Return a digest of the public facts, independent of layout and comments.
 
-    It leaves out ``reviewed``, ``account``, ``identifying``, the descriptions, and the sources of joined tables.
+    It leaves out ``reviewed``, ``account``, ``identifying``, the descriptions, the words for rows and individuals, and
+    the sources of joined tables.
     """
     facts: dict[str, object] = {
         "table": schema.table,

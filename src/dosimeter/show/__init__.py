@@ -15,11 +15,11 @@ from dosimeter.show.candidates import (
 )
 from dosimeter.show.written_numbers import (
     count_decimals,
+    format_about,
     format_epsilon,
     format_measured,
     format_multiple,
     format_number,
-    format_people,
     format_percent,
     format_range,
     format_small,

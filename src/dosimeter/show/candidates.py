@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from dosimeter.errors import OptionError
 from dosimeter.risk import NO_ERROR
+from dosimeter.schema import PLAIN, Words
 from dosimeter.show.written_numbers import format_epsilon, format_number, format_percent, format_range, join_names
 
 if TYPE_CHECKING:
@@ -27,15 +28,16 @@ def order_candidates(candidates: Sequence[Candidate]) -> tuple[Candidate, ...]:
     return tuple(sorted(candidates, key=lambda candidate: -candidate.epsilon))
 
 
-def list_errors(candidate: Candidate) -> list[str]:
+def list_errors(candidate: Candidate, called: Words = PLAIN) -> list[str]:
     """Write the 95 % error of each column of the answer: in rows where the column is drawn by rank (E3).
 
     "no bound" where there is no limit to the error. Beside it stands how many groups have too few people to tell.
+    ``called``: what rows are called.
     """
     found = []
     for at, (error, in_rows) in enumerate(candidate.errors):
         untold = "" if in_rows or not candidate.accuracy else count_untold(candidate.accuracy[at])
-        found.append(NO_ERROR if error is None else format_error(error, in_rows=in_rows) + untold)
+        found.append(NO_ERROR if error is None else format_error(error, called.rows if in_rows else None) + untold)
     return found
 
 
@@ -44,9 +46,9 @@ def count_untold(column: ColumnAccuracy) -> str:
     return f" ({column.too_few:,} of {column.groups:,} too few)" if column.too_few and column.groups else ""
 
 
-def format_error(error: float, *, in_rows: bool) -> str:
-    """Write a 95 % error to two digits. ``in_rows``: it counts rows, because the number is drawn by rank (E3)."""
-    return f"± {math.ceil(error):,} rows" if in_rows else f"± {format_number(error, 2)}"
+def format_error(error: float, rows: str | None = None) -> str:
+    """Write a 95 % error to two digits. ``rows``: what rows are called, if it counts them: drawn by rank (E3)."""
+    return f"± {format_number(error, 2)}" if rows is None else f"± {math.ceil(error):,} {rows}"
 
 
 def format_scale(candidate: Candidate) -> str:

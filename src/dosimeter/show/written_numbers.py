@@ -101,9 +101,35 @@ def format_measured(value: object, error: float | None, *, label: bool = False) 
     return f"{value:,.{decimals}f} ± {error:,.{decimals}f}"
 
 
-def format_people(people: int) -> str:
-    """Write how many people: "1 person", "3,997 people"."""
-    return "1 person" if people == 1 else f"{people:,} people"
+def format_released(low: float, high: float, step: float) -> str:
+    """Write a number that may be released, or a range of such numbers: 57; 12,340 to 12,380.
+
+    ``step``: how far apart such numbers lie. The ends of a range get two digits that matter for its width.
+    """
+    if low == high:
+        return format_number(low, 10)
+    return f"{_round_to(low, high - low + step)} to {_round_to(high, high - low + step)}"
+
+
+def format_about(value: float, gap: float, *, rounded: bool) -> str:
+    """Write a number as ``format_apart`` does: 57, or "about 12,360" if it is ``rounded`` already, or by this."""
+    text = format_apart(value, gap)
+    return f"about {text}" if rounded or float(text.replace(",", "")) != value else text
+
+
+def format_apart(value: float, gap: float) -> str:
+    """Write a number with as many digits as tell it apart from one that is ``gap`` larger: two that matter.
+
+    ``gap``: 0 for no other number.
+    """
+    return format_number(value, 6) if gap == 0.0 else _round_to(value, abs(gap))
+
+
+def _round_to(value: float, width: float) -> str:
+    """Write a number with as many digits as tell apart numbers that lie a tenth of ``width`` apart."""
+    decimals = 1 - math.floor(math.log10(width))
+    text = f"{round(value, decimals):,.{max(decimals, 0)}f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
 
 
 def count_decimals(low: float, high: float) -> int:

@@ -16,6 +16,12 @@ from dosimeter.sql.dates import (
     TRUNCATIONS,
     name_to_char,
 )
+from dosimeter.sql.declared_tests import (
+    are_consecutive,
+    equals,
+    is_declared,
+    without_null,
+)
 from dosimeter.sql.declared_values import (
     distinct_values,
     evaluate_row,

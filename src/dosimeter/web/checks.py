@@ -18,6 +18,7 @@ from typing import Any
 
 from dosimeter.errors import InputError, LimitError, QueryError
 from dosimeter.planning import explain_plan
+from dosimeter.postprocess import note_public_facts
 from dosimeter.problems import Audience, Surface
 from dosimeter.sql import write_name
 from dosimeter.web.check_processes import PendingCheck, answer_each
@@ -144,7 +145,7 @@ def check_query(planner: QueryPlanner, sql: str, wanted: float | None = None) ->
     names = [measure.measure for measure in facts.measures]
     return PublicCheck(
         answerable=True, message="This can be answered.", clause=None, measures=names, groups=facts.groups,
-        notes=list(facts.notes), expected=expected,
+        notes=list(facts.notes), about=list(note_public_facts(plan)), expected=expected,
     )  # fmt: skip
 
 

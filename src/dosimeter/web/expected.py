@@ -30,7 +30,9 @@ def expect_errors(
     plan = prepared.plan
     names = [output.name for output in plan.outputs if output.is_aggregate]
     columns = [_expect(prepared, name, epsilons) for name in names[:most]]
-    return ExpectedErrors(epsilons=list(epsilons), columns=columns, more=max(0, len(names) - most))
+    more, called = max(0, len(names) - most), plan.words
+    counted = called.people if plan.schema.max_rows_per_unit == 1 else called.rows
+    return ExpectedErrors(epsilons=list(epsilons), columns=columns, more=more, rows=called.rows, counted=counted)
 
 
 def _expect(prepared: PreparedRelease, name: str, epsilons: Sequence[float]) -> ExpectedError:
@@ -39,7 +41,7 @@ def _expect(prepared: PreparedRelease, name: str, epsilons: Sequence[float]) -> 
         rows: list[float | None] = [rank_errors(prepared.plan, epsilon)[name] for epsilon in epsilons]
         return ExpectedError(column=name, errors=rows, in_rows=True)
     errors = [_foresee(prepared, plan, epsilon) for epsilon in epsilons]
-    if any(error is not None for error in errors) or plan.further or plan.sets:
+    if any(error is not None for error in errors) or plan.is_united or plan.sets:
         return ExpectedError(column=name, errors=errors)
     sized = [_foresee_sizes(prepared, plan, epsilon) for epsilon in epsilons]
     by_people = {people: [each[at] for each in sized] for at, people in enumerate(PEOPLE)}

@@ -35,7 +35,7 @@ def show_interval(value: float, error: float) -> str:
     """Write the range from ``value`` − ``error`` to ``value`` + ``error``, rounded outwards.
 
     "" if either is not finite, and "exactly 12" for an error of 0. ``value``: a released number. ``error``: its 95 %
-    error, so that the range holds the exact number 95 times in 100.
+    error, so that the range holds the number without noise 95 times in 100.
     """
     if not (math.isfinite(value) and math.isfinite(error)):
         return ""

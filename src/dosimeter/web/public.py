@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
@@ -100,7 +101,9 @@ class PublicColumn(Public):
 class PublicDataset(Public):
     """The public facts of a table: its schema, and how ε is set and noise drawn. Never a row.
 
-    ``stopped``: no query is answered until a controller has looked at the dataset.
+    ``unit``: the column that says whose a row is; ``row`` where each row is an individual. ``max_rows_per_unit``: how
+    many rows of one individual count at most. ``row`` to ``people``: what one row and several are called, one
+    individual and several. ``stopped``: no query is answered until a controller has looked at the dataset.
     """
 
     name: str
@@ -109,6 +112,12 @@ class PublicDataset(Public):
     algorithm: Algorithm
     mechanism: Noise
     columns: list[PublicColumn]
+    unit: str = "row"
+    max_rows_per_unit: int = 1
+    row: str = "row"
+    rows: str = "rows"
+    individual: str = "person"
+    people: str = "people"
     stopped: bool = False
 
 
@@ -138,7 +147,8 @@ class PublicAnswer(Public):
     ``epsilon_svt``: what the noisy test cost, if ε was found by one. ``error_95``: the largest 95 % error of each
     column. ``errors``: the errors of each row, by column. ``rank_errors``: errors in rows, of columns drawn by rank.
     ``violation``: the promised chance that the noisy test releases an ε which does not meet what it looks for (V7).
-    ``guarantee``: what is promised about privacy, in words.
+    ``guarantee``: what is promised about privacy, in words. ``cut`` and ``clamped``: how many individuals have rows or
+    values that do not count as they are, where the server tells it (E5).
     """
 
     rows: list[dict[str, str | int | float | bool | None]]
@@ -150,6 +160,8 @@ class PublicAnswer(Public):
     errors: list[dict[str, float | None]] | None = None
     about: list[str] = []
     guarantee: str
+    cut: dict[str, float | None] | None = None
+    clamped: dict[str, float | None] | None = None
 
 
 class AnswerShape(Public):
@@ -290,7 +302,8 @@ class ExpectedError(Public):
     """The 95 % errors of one column, one per ε; None where the error depends on the data.
 
     ``in_rows``: the errors are in rows, as the column is drawn by rank. ``by_people``: for an average, the errors at
-    each ε in a group of 100 people, of 1,000 and so on; the key is the number of people.
+    each ε in a group of 100 people, of 1,000 and so on; the key is their number. Where people may have several rows, it
+    is the number of rows.
     """
 
     column: str
@@ -304,6 +317,7 @@ class ExpectedErrors(Public):
 
     ``wanted``: the error that would be good enough; None if the analyst names none. ``needed``: the smallest ε at which
     every column is within the ``wanted`` error; None without a ``wanted`` error, or if no ε is known to be enough.
+    ``rows``: what rows are called; ``counted``: what an average is over, rows too, or people with one row each.
     """
 
     epsilons: list[float]
@@ -311,6 +325,8 @@ class ExpectedErrors(Public):
     more: int
     wanted: float | None = None
     needed: float | None = None
+    rows: str = "rows"
+    counted: str = "people"
 
 
 class PublicCheck(Public):
@@ -318,7 +334,8 @@ class PublicCheck(Public):
 
     ``message``: the result in words. ``clause``: the part of the SQL that is at fault, if it is known. The other fields
     are of an answerable query. ``measures``: what is measured. ``groups``: how many groups there are; None if they are
-    not declared. ``notes``: remarks on the query. ``expected``: the errors to expect.
+    not declared. ``notes``: remarks on the query. ``about``: what does not count, by the declared facts. ``expected``:
+    the errors to expect.
     """
 
     answerable: bool
@@ -327,6 +344,7 @@ class PublicCheck(Public):
     measures: list[str]
     groups: int | None
     notes: list[str] = []
+    about: list[str] = []
     expected: ExpectedErrors | None = None
 
 
@@ -393,6 +411,9 @@ def show_dataset(schema: Schema, algorithm: Algorithm, mechanism: Noise, *, stop
         algorithm=algorithm,
         mechanism=mechanism,
         columns=[show_column(column) for column in schema.columns.values()],
+        unit=schema.unit,
+        max_rows_per_unit=schema.max_rows_per_unit,
+        **asdict(schema.words),
         stopped=stopped,
     )
 
@@ -411,4 +432,6 @@ def show_answer(entry: Entry) -> PublicAnswer | None:
         errors=None if answer.errors is None else [dict(row) for row in answer.errors],
         about=list(answer.about),
         guarantee=answer.guarantee or "",
+        cut=None if answer.cut is None else dict(answer.cut),
+        clamped=None if answer.clamped is None else dict(answer.clamped),
     )

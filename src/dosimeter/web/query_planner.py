@@ -11,6 +11,7 @@ from decimal import Decimal
 
 from dosimeter.errors import QueryError
 from dosimeter.options import LookOptions
+from dosimeter.planning import can_tell
 from dosimeter.release import PreparedRelease, ReleaseOrder, Way, prepare_release, read_way
 from dosimeter.risk import parse_candidates
 from dosimeter.schema import Schema
@@ -73,11 +74,15 @@ class QueryPlanner:
         """Return what the schema alone decides about this release. Raises InputError if the query cannot be released.
 
         ``order``: how it is to be released; None for any order that the dataset's algorithm takes. Groups that nobody
-        declared are thresholded if the settings have a δ for them (H1), otherwise refused.
+        declared are thresholded if the settings have a δ for them (H1), otherwise refused. Where the settings have a
+        share for it, and SQL and schema allow it, the answer also tells how many people were cut (E5).
         """
         order = self._any_order() if order is None else order
         try:
-            return prepare_release(self.schema, sql, self.look, order)
+            prepared = prepare_release(self.schema, sql, self.look, order)
+            if self.settings.tell_cut is None or not can_tell(prepared.plan):
+                return prepared
+            return prepare_release(self.schema, sql, replace(self.look, tell_cut=self.settings.tell_cut), order)
         except QueryError as error:
             if not error.undeclared or self.settings.group_delta is None:
                 raise

@@ -41,7 +41,7 @@ class QueryInWords:
 def describe_question(prepared: PreparedRelease) -> QueryInWords:
     plan = prepared.plan
     noise = word_mechanism(plan, prepared.mechanism)
-    alarm = " ".join(word_all(find_aimed(plan)))
+    alarm = " ".join(word_all(find_aimed(plan), plan.words))
     return QueryInWords(words=_put_in_words(plan), sql=plan.sql, mechanism=noise, alarm=alarm)
 
 
@@ -57,13 +57,14 @@ LONGEST_GROUP = 60  # letters of a GROUP BY expression
 def _put_in_words(plan: QueryPlan) -> str:
     """Return the question that a query asks, in words; "" where words would leave something out or be wrong.
 
-    What is counted is rows. Rows are people where each individual has one row at most.
+    What is counted is rows, by the schema's word. Rows are people where each individual has one row at most.
     """
     groups = [_name_group(group) for group in plan.groups]
     if not _is_plain(plan) or None in groups:
         return ""
     single = plan.schema.unit == "row" or plan.schema.max_rows_per_unit == 1
-    rows = "people" if single else "rows"
+    called = plan.words
+    rows = called.people if single else called.rows
     asked = read_where(plan)
     condition = "" if asked is None else _write_where(asked.sql(dialect="duckdb"))
     if "CASE WHEN" in condition:  # as dates with intervals are written for every engine
@@ -72,20 +73,52 @@ def _put_in_words(plan: QueryPlan) -> str:
     if not labels:
         return ""
     question = _ask(plan, labels, rows, condition)
+    shown = _tell_shown(plan)
     if not groups:
-        return f"{question}?"
+        return f"{question}?{shown}"
     keys = plan.group_keys
-    count = f" ({len(keys):,} groups)" if keys is not None else " that enough people share"
-    return f"{question}, for each {join_names([name for name in groups if name])}{count}?"
+    count = f" ({len(keys):,} groups)" if keys is not None else f" that enough {called.people} share"
+    return f"{question}, for each {join_names([name for name in groups if name])}{count}?{shown}"
+
+
+def _tell_shown(plan: QueryPlan) -> str:
+    """Say which rows of the answer HAVING and LIMIT leave, with a blank before it; "" where they leave all."""
+    query = plan.after.query
+    having, limit = (None if query is None else query.args.get(name) for name in ("where", "limit"))
+    met = "" if having is None else f" with {_write_where(_name_released(having.this.sql(dialect='duckdb'), plan))}"
+    if query is None or limit is None:
+        return f" Only groups{met} are shown, by the noisy numbers." if met else ""
+    by = ""
+    if "ORDER BY" in plan.after.steps:
+        key = query.args["order"].expressions[0]
+        place = key.this.name
+        name = plan.outputs[int(place) - 1].name if place.isdigit() else _name_released(key.this.sql(), plan)
+        by = f", by {name}, the {'largest' if key.args.get('desc') else 'smallest'} first"
+    alone = limit.expression.name == "1"
+    first = "row" if alone else f"{limit.expression.name} rows"
+    return f" Only the first {first}{met} {'is' if alone else 'are'} shown{by}."
+
+
+def _name_released(sql: str, plan: QueryPlan) -> str:
+    """Return SQL over released numbers, such as e0 and g0, with the aggregates and groups that these stand for."""
+    names = {f"e{at}": _plain(estimate.label) for at, estimate in enumerate(plan.estimates)}
+    names |= {f"g{at}": _name_group(group) or group.name for at, group in enumerate(plan.groups)}
+    return re.sub(
+        r"('(?:[^']|'')*')|\b([eg]\d+)\b", lambda found: found[1] or names.get(found[2], found[2]), _plain(sql)
+    )
 
 
 def _is_plain(plan: QueryPlan) -> bool:
     """Return whether a query is one SELECT from one table, whose columns are aggregates and groups as they are.
 
-    Everything else, such as HAVING, LIMIT, a join, a subquery per person or arithmetic, needs its SQL.
+    Everything else, such as a join, a subquery per person, OFFSET or arithmetic, needs its SQL.
     """
-    whole = not (plan.person or plan.joins or plan.further or plan.part_of or plan.sets)
-    return whole and set(plan.after.steps) <= {"ORDER BY"} and all(_is_estimate(each) for each in plan.outputs)
+    whole = not (plan.person or plan.joins or plan.is_united or plan.part_of or plan.sets)
+    return (
+        whole
+        and set(plan.after.steps) <= {"ORDER BY", "HAVING", "LIMIT"}
+        and all(_is_estimate(each) for each in plan.outputs)
+    )
 
 
 def _is_estimate(output: Output) -> bool:
@@ -114,10 +147,10 @@ def _ask(plan: QueryPlan, labels: list[str], rows: str, condition: str) -> str:
 
     ``rows``: what a row is called. ``condition``: the WHERE in words; "" if there is none.
     """
-    among = f" among {rows} with {condition}" if condition else ""
+    people, among = plan.words.people, f" among {rows} with {condition}" if condition else ""
     names = [_name(label, plan, rows) for label in labels]
-    if not condition and rows == "rows" and any(label != name for label, name in zip(labels, names, strict=True)):
-        among = "" if all("of rows" in name for name in names) else " over all rows"
+    if not condition and rows != people and any(label != name for label, name in zip(labels, names, strict=True)):
+        among = "" if all(f"of {rows}" in name for name in names) else f" over all {rows}"
     if len(labels) > 1:
         return f"{_ask_for(names)}{among}"
     (label,) = labels
@@ -127,7 +160,7 @@ def _ask(plan: QueryPlan, labels: list[str], rows: str, condition: str) -> str:
         case found if found[1] == "*":
             return f"How many {rows} are there{' with ' if condition else ''}{condition}"
         case found if found[1] and found[2] == plan.schema.unit:
-            return f"How many people have {rows} with {condition}" if condition else "How many people are there"
+            return f"How many {people} have {rows} with {condition}" if condition else f"How many {people} are there"
         case found if found[1]:
             return f"How many different values are there of {found[2]}{among if condition else ''}"
         case found:
@@ -152,7 +185,7 @@ def _name(label: str, plan: QueryPlan, rows: str) -> str:
     if label == "COUNT(*)":
         return f"the number of {rows}"
     if plan.schema.unit != "row" and label == f"COUNT(DISTINCT {plan.schema.unit})":
-        return "the number of people"
+        return f"the number of {plan.words.people}"
     share = re.fullmatch(r"AVG\(CAST\((\w+) AS INT\w*\)\)", label)
     column = plan.schema.columns.get(share[1]) if share else None
     if column is not None and column.type is ColumnType.BOOLEAN:

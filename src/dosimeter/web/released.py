@@ -85,7 +85,7 @@ def describe_shape(served: ServedDataset, sql: str) -> AnswerShape | None:
     except InputError:
         return None
     measured = [output.name for output in plan.outputs if output.is_aggregate]
-    grouped = bool(plan.groups or plan.further)
+    grouped = bool(plan.groups or plan.is_united)
     return AnswerShape(measured=measured, grouped=grouped, counts=list(find_counts(plan)))
 
 

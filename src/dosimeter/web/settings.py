@@ -34,9 +34,10 @@ class DatasetSettings:
     """One dataset: where its data and public facts are, and on which terms its account is opened.
 
     Fields that are called like an option of ``dosimeter release`` mean the same. ``group_delta``: analysts may also
-    group by columns whose values nobody declared, at this δ for each answer (H1). ``svt``: what the noisy test costs;
-    by default a tenth of what is left in the account when an answer is approved. ``allow_identifying``: analysts may
-    ask about single persons, by columns that identify people.
+    group by columns whose values nobody declared, at this δ for each answer (H1). ``tell_cut``: of every query that it
+    goes with, for this share of ε, answers also tell how many people were cut and clamped (E5). ``svt``: what the noisy
+    test costs; by default a tenth of what is left in the account when an answer is approved. ``allow_identifying``:
+    analysts may ask about single persons, by columns that identify people.
     """
 
     data: str
@@ -49,6 +50,7 @@ class DatasetSettings:
     candidates: str | None = None
     min_rows: int | None = None
     group_delta: float | None = None
+    tell_cut: float | None = None
     svt: float | None = None
     variance: float = 1e-5
     violation: float | None = None

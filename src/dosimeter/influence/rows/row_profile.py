@@ -298,14 +298,14 @@ def gather(
 def share_epsilon(plan: QueryPlan, changes: FloatArray, ranked: FloatArray) -> FloatArray:
     """Return, for each row of ``changes``, the share of ε that bounds the own guarantee of its individuals (P1, R12).
 
-    ``changes``: a column per measure, scaled by ``plan.weights(1)``. Every measure has an equal share of ε (S5). Of its
-    share, a measure that gets noise uses the part PIS/Δ, and one that is drawn by rank the part given in ``ranked``.
+    ``changes``: a column per measure, scaled by ``plan.weights(1)``. Every measure has a share of ε (S5). Of its share,
+    a measure that gets noise uses the part PIS/Δ, and one that is drawn by rank the part given in ``ranked``.
     """
     most = np.array([measure.sensitivity(1) for measure in plan.measures]) * plan.weights(1)
     used = np.abs(changes) / most
     for at in plan.ranks:
         used[:, at] = ranked[:, at]
-    total: FloatArray = used.sum(axis=1) / plan.shares
+    total: FloatArray = used.sum(axis=1) / float(plan.own_shares)
     return total
 
 
@@ -316,7 +316,7 @@ def _group_columns(profile: RowProfile, measure: Measure) -> list[tuple[NDArray[
     is false), the result has one item with the rows of all groups.
     """
     parts = _split_by_group(profile) if measure.by_group else [np.flatnonzero(profile.touched)]
-    return [(rows, _read_column(profile, measure, rows)) for rows in parts]
+    return [(rows, read_column(profile, measure, rows)) for rows in parts]
 
 
 def _split_by_group(profile: RowProfile) -> list[NDArray[np.intp]]:
@@ -326,7 +326,7 @@ def _split_by_group(profile: RowProfile) -> list[NDArray[np.intp]]:
     return [part for part in np.split(ordered, borders) if len(part)]
 
 
-def _read_column(profile: RowProfile, measure: Measure, rows: NDArray[np.intp]) -> GroupColumn:
+def read_column(profile: RowProfile, measure: Measure, rows: NDArray[np.intp]) -> GroupColumn:
     """Return what a measure reads of the profile rows with these indices. COUNT(*) reads only that they exist."""
     people = profile.people[rows]
     if not isinstance(measure, ArgumentMeasure):
@@ -361,7 +361,7 @@ def measure_answer(plan: QueryPlan, rows: Rows, profile: RowProfile | None = Non
         for at, measure in enumerate(plan.measures):
             if at in untold:
                 continue
-            column = _read_column(profile, measure, own)
+            column = read_column(profile, measure, own)
             if at in columns:
                 columns[at][group] = column
             value = measure.value(column)

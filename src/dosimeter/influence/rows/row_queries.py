@@ -13,10 +13,9 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from dosimeter.influence.rows.grouping import group_raw_first, multiply_last
-from dosimeter.influence.units.unit_rows import is_declared
 from dosimeter.measures import ArgumentMeasure, Reducible
 from dosimeter.planning import QueryPlan
-from dosimeter.sql import alias, column_tree, conjunction, connect, group_by_first, is_null, wrap
+from dosimeter.sql import alias, column_tree, conjunction, connect, group_by_first, is_declared, is_null, wrap
 
 PEOPLE = "people"
 INSIDE = "inside"

@@ -21,10 +21,10 @@ from dosimeter.influence.units.unit_queries import (
     count_alike_query,
     unit_fields,
 )
-from dosimeter.influence.units.unit_rows import UNIT, is_declared
+from dosimeter.influence.units.unit_rows import UNIT
 from dosimeter.measures import Tally
 from dosimeter.planning import QueryPlan
-from dosimeter.sql import alias, column_tree, conjunction, connect, literal, select_from, wrap
+from dosimeter.sql import alias, column_tree, conjunction, connect, is_declared, literal, select_from, wrap
 
 BLOCK, TOUCHED = "block", "touched"
 

@@ -18,8 +18,6 @@ from dosimeter.influence.units.unit_rows import (
     UNIT,
     all_rows,
     count_groups,
-    equals,
-    is_declared,
     unit_rows,
 )
 from dosimeter.measures import Joined, NearValues, Tally, UnitField, UnitRows
@@ -33,6 +31,8 @@ from dosimeter.sql import (
     concatenated,
     conjunction,
     connect,
+    equals,
+    is_declared,
     is_not_null,
     listed_text,
     same_keys,

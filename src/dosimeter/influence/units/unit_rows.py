@@ -12,7 +12,20 @@ from sqlglot import exp
 from dosimeter.measures import UnitRows
 from dosimeter.planning import Group, QueryPlan
 from dosimeter.schema import Scalar
-from dosimeter.sql import alias, as_bigint, column_tree, conjunction, is_not_null, is_null, literal, select_from, wrap
+from dosimeter.sql import (
+    alias,
+    are_consecutive,
+    as_bigint,
+    column_tree,
+    conjunction,
+    equals,
+    is_declared,
+    is_not_null,
+    literal,
+    select_from,
+    without_null,
+    wrap,
+)
 
 UNIT = "unit"
 GROUP = "grp"
@@ -92,8 +105,8 @@ def _value_number(tree: exp.Expression, values: tuple[Scalar, ...]) -> exp.Expre
     It is a CASE that tests one value after the other. Where the values are consecutive whole numbers, it subtracts the
     smallest of them instead. SQL's NULL, if declared, is tested last.
     """
-    known = _without_null(values)
-    if _are_consecutive(known):
+    known = without_null(values)
+    if are_consecutive(known):
         shifted = exp.Sub(this=wrap(tree.copy()), expression=wrap(literal(known[0])))
         branches = [exp.If(this=is_declared(tree, known), true=as_bigint(exp.Paren(this=shifted)))]
     else:
@@ -101,33 +114,6 @@ def _value_number(tree: exp.Expression, values: tuple[Scalar, ...]) -> exp.Expre
     if len(known) < len(values):
         branches.append(exp.If(this=equals(tree, None), true=exp.Literal.number(len(known))))
     return exp.Case(ifs=branches)
-
-
-def equals(tree: exp.Expression, value: Scalar) -> exp.Expression:
-    """Return the test that a tree has this value, which may be NULL."""
-    if value is None:
-        return is_null(tree.copy())
-    return exp.EQ(this=wrap(tree.copy()), expression=wrap(literal(value)))
-
-
-def _without_null(values: tuple[Scalar, ...]) -> tuple[Scalar, ...]:
-    """Return the declared values without NULL, which is always the last one (C8)."""
-    return values[:-1] if values[-1:] == (None,) else values
-
-
-def _are_consecutive(values: tuple[Scalar, ...]) -> bool:
-    first, last = values[0], values[-1]
-    return type(first) is int and type(last) is int and values == tuple(range(first, last + 1))
-
-
-def is_declared(tree: exp.Expression, values: tuple[Scalar, ...]) -> exp.Expression:
-    """Return the test that a tree has one of these values; NULL passes only where it is one of them."""
-    known = _without_null(values)
-    if len(known) < len(values):
-        return exp.Paren(this=exp.Or(this=equals(tree, None), expression=is_declared(tree, known)))
-    if _are_consecutive(known):
-        return exp.Between(this=wrap(tree.copy()), low=literal(known[0]), high=literal(known[-1]))
-    return exp.In(this=wrap(tree.copy()), expressions=[literal(value) for value in known])
 
 
 def unit_rows(plan: QueryPlan, relation: exp.Expression) -> UnitRows:

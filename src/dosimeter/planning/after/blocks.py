@@ -31,7 +31,7 @@ def try_after(plan: QueryPlan) -> None:
     it with their own rows, or without rows if no engine has read them yet.
     """
     assert plan.after.query is not None
-    tables = {name_released(at): _make_up(block) for at, block in enumerate(plan.blocks)}
+    tables = {name_released(at): _make_up(block) for at, block in enumerate(plan.answered)}
     tables |= {each.name: dict(each.content()) for each in plan.after.public}
     try:
         run_embedded(plan.after.query, tables)
@@ -104,6 +104,7 @@ def _untraced(fields: Sequence[Field]) -> Field:
         length=max(each.length for each in fields),
         type=fields[0].type if len({each.type for each in fields}) == 1 else None,
         public=all(each.public for each in fields),
+        derived=None,
     )
 
 
@@ -136,7 +137,7 @@ def of_block(relation: Relation, block: int) -> Relation:
     if block == 0:
         return relation
     fields = (
-        each if each.formula is None else replace(each, formula=choose_by_block({block: each.formula}))
+        replace(each, formula=each.formula and choose_by_block({block: each.formula}), derived=None)
         for each in relation.fields
     )
     return replace(relation, fields=tuple(fields), blocks=(block,))
@@ -176,8 +177,8 @@ def of_sets(relation: Relation, sets: Mapping[int, Sequence[int]]) -> Relation:
     fields = []
     for each in relation.fields:
         formulas = {} if each.formula is None else {at: _in_set(each.formula, kept) for at, kept in sets.items()}
-        fields.append(replace(each, formula=choose_by_block(formulas) if formulas else None))
-    return replace(relation, fields=tuple(fields), blocks=tuple(sets), plain=False)
+        fields.append(replace(each, formula=choose_by_block(formulas) if formulas else None, derived=None))
+    return replace(relation, fields=tuple(fields), blocks=tuple(sets), plain=False, whole=False)
 
 
 def _in_set(formula: exp.Expression, kept: Sequence[int]) -> exp.Expression:

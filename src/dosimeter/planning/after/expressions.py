@@ -274,6 +274,32 @@ def reads_own_cell(tree: exp.Expression) -> bool:
     return tree.find(exp.Window, exp.AggFunc, exp.Subquery, exp.Select) is None
 
 
+_DERIVING = (exp.Sum, exp.Avg, exp.Count, exp.Lag, exp.Lead, exp.FirstValue, exp.LastValue, exp.NthValue)
+
+
+def find_derived(tree: exp.Expression) -> exp.Expression | None:
+    """Return a tree over released rows if an error of what it computes from several of them can be told; else None.
+
+    It needs windows of sums, averages or picked rows, whose partitions and order read no released number (E6).
+    """
+    windows = list(tree.find_all(exp.Window))
+    others = tree.find_all(exp.AggFunc, exp.Subquery, exp.Select)
+    if not windows or any(not isinstance(node.parent, exp.Window) for node in others):
+        return None
+    return tree if all(isinstance(each.this, _DERIVING) and _is_public_window(each) for each in windows) else None
+
+
+def _is_public_window(window: exp.Window) -> bool:
+    """Return whether a window's partition and order read only groups, looked-up public values and constants."""
+    order = window.args.get("order")
+    terms = [*(window.args.get("partition_by") or []), *([] if order is None else order.expressions)]
+    return all(
+        not column.table and column.name[:1] in ("g", "h", "p") and column.name[1:].isdigit()
+        for term in terms
+        for column in term.find_all(exp.Column)
+    ) and not any(term.find(exp.Window) for term in terms)
+
+
 def finds_aggregate(node: exp.Expression) -> bool:
     """Return whether a node aggregates rows: it holds an aggregate that is no window function and in no subquery."""
     if isinstance(node, exp.Window):

@@ -11,7 +11,7 @@ can touch the data, whatever the analyst writes.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
 
@@ -19,6 +19,7 @@ from dosimeter.errors import QueryError
 from dosimeter.planning.after.expressions import (
     SHORT,
     ExpressionWriter,
+    find_derived,
     finds_aggregate,
     limit_length,
     limit_text,
@@ -58,6 +59,7 @@ class Field:
     other columns, and if an outer SELECT makes one row of several released rows, as its GROUP BY does. ``length``: how
     many characters a text in the column can have. ``type``: the type of an unchanged group or public column; None for
     others, whose types the embedded engine finds. ``public``: whether it is a column of a public table, unchanged.
+    ``derived``: where there is no formula, how the column is computed from several released rows (``find_derived``).
     """
 
     name: str
@@ -66,6 +68,7 @@ class Field:
     length: int = SHORT
     type: Type | None = None
     public: bool = False
+    derived: exp.Expression | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +80,8 @@ class Relation:
     of the released row behind it. ``steps``: what happens after the noise, in words. ``plain``: whether it gives
     columns of ``released`` unchanged, with all rows in their order, so that its query need not run. ``blocks``: if
     ``traced``, the numbers of the blocks that its rows come from. ``public``: the public table that this relation
-    stands for; None for other relations.
+    stands for; None for other relations. ``whole``: whether its rows are all rows of one released table.
+    ``total_of``: if its one row is computed from all rows of one released table, that block's number.
     """
 
     query: exp.Select | exp.Union
@@ -88,6 +92,8 @@ class Relation:
     plain: bool = False
     blocks: tuple[int, ...] = (0,)
     public: JoinTable | None = None
+    whole: bool = False
+    total_of: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         """Refuse a relation whose rows could hold more text than an answer may."""
@@ -95,7 +101,10 @@ class Relation:
 
     def outputs(self) -> tuple[Output, ...]:
         """Return the columns of the answer."""
-        return tuple(Output(each.name, each.group, each.formula, each.public) for each in self.fields)
+        return tuple(
+            Output(each.name, each.group, each.formula, each.public, each.derived if self.traced else None)
+            for each in self.fields
+        )
 
     def after(self) -> AfterNoise:
         """Return what runs after the noise. Its query is None if the answer is just columns of the released table."""
@@ -196,6 +205,11 @@ class Clauses:
         }
         return tuple(name for name, present in kept.items() if present)
 
+    def keeps_all_rows(self) -> bool:
+        """Return whether no clause drops rows or makes one of several."""
+        dropping = (self.where, self.having, self.qualify, self.limit, self.offset)
+        return all(each is None for each in dropping) and not self.group and not self.distinct
+
     def place(self, tree: exp.Expression) -> exp.Expression:
         """Return the position (from 1) of the SELECT item that equals an ORDER BY term; the term if none does."""
         for at, (_, item) in enumerate(self.items, start=1):
@@ -295,11 +309,12 @@ class MeasuringSelect:
                  + (("HAVING",) if having is not None else ()) + clauses.steps())  # fmt: skip
         return Relation(
             query=query,
-            fields=fields,
+            fields=fields if clauses.where is None else tuple(replace(each, derived=None) for each in fields),
             rows=self.cells if clauses.limit is None else min(self.cells, clauses.limit),
             traced=traced,
             steps=steps,
             plain=direct and not steps and self.source == exp.table_(RELEASED),
+            whole=clauses.keeps_all_rows() and not self.totals,
         )
 
     def _field(self, item: exp.Expression, clauses: Clauses) -> Field:
@@ -319,7 +334,9 @@ class MeasuringSelect:
             tree = self._writer(aliases_first=False).write(node)
             default = self.aggregates.default_name(node) or f"column{len(taken) + 1}"
             name = free_name(written or default, taken)
-            found = Field(name, tree if reads_own_cell(tree) else None, None, limit_length(tree, {}, node))
+            derived = None if self.totals else find_derived(tree)
+            formula = tree if reads_own_cell(tree) else None
+            found = Field(name, formula, None, limit_length(tree, {}, node), derived=derived)
         clauses.items.append((name, tree))
         self.named[name.lower()] = tree
         return found

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
 
-from dosimeter.planning.after.expressions import ExpressionWriter, finds_aggregate, limit_length
+from dosimeter.planning.after.expressions import ExpressionWriter, find_derived, finds_aggregate, limit_length
 from dosimeter.planning.after.measuring_select import (
     CELL,
     MAX_ROWS,
@@ -56,7 +56,7 @@ class OuterSelect:
     ``sources``: what stands in FROM and JOIN, by name. ``subquery``: the subqueries in other clauses, by the ``id`` of
     their node. ``named``: what each column of the SELECT list computes, by its name. ``merged``: the names of columns
     in USING. ``equal``: the join condition of each public table, by the table's name. ``read``: by source, the columns
-    that are read of it.
+    that are read of it. ``steady``: whether its windows and aggregates read all rows of one released table.
     """
 
     sources: Mapping[str, Relation]
@@ -66,6 +66,7 @@ class OuterSelect:
     merged: set[str] = field(default_factory=set)
     equal: dict[str, exp.Expression] = field(default_factory=dict)
     read: dict[str, set[str]] = field(default_factory=dict)
+    steady: bool = False
 
     def write(self, select: exp.Select) -> Relation:
         """Return the SELECT rebuilt over its sources. The first source stands in FROM, the others are joined."""
@@ -78,6 +79,11 @@ class OuterSelect:
         self.merged = {key.name.lower() for key in using}
         self._join_public(select)
         grouped = is_measured(select)
+        joined = [str(join.args.get("side")).upper() for join in select.args.get("joins") or []]
+        alone = sum(relation.public is None for relation in self.sources.values()) == 1
+        first = next(iter(self.sources), "")
+        self.steady = alone and self.sources[first].whole and all(side == "LEFT" for side in joined)
+        self.steady = self.steady and not any(select.args.get(name) for name in ("where", "group"))
         writer = ExpressionWriter(self._leaf, self.schema, aggregates=True)
         fields = [each for item in select.expressions for each in self._fields(item, writer, clauses)]
         for name in ("where", "having", "qualify"):
@@ -89,8 +95,6 @@ class OuterSelect:
             clauses.order = write_order(select.args["order"], writer, clauses)
         clauses.limit = read_rows(select.args.get("limit"), "LIMIT")
         clauses.offset = read_rows(select.args.get("offset"), "OFFSET")
-        alone = sum(relation.public is None for relation in self.sources.values()) == 1
-        first = next(iter(self.sources), "")
         traced = alone and self.sources[first].traced and not grouped and not clauses.distinct
         cell = exp.column(CELL, table=first) if traced else None
         joins = self._joins(select, writer)
@@ -106,6 +110,8 @@ class OuterSelect:
             traced=traced,
             steps=tuple(dict.fromkeys([*steps, *([] if select.meta.get(UNION) else [OUTER_SELECT])])),
             blocks=self.sources[first].blocks if traced else (),
+            whole=traced and self.steady and clauses.keeps_all_rows(),
+            total_of=self.sources[first].blocks if grouped and self.steady and clauses.keeps_all_rows() else (),
         )
 
     def _fields(self, item: exp.Expression, writer: ExpressionWriter, clauses: Clauses) -> Iterable[Field]:
@@ -130,7 +136,8 @@ class OuterSelect:
         group = same[0].group if same and formula is not None else None
         length = limit_length(tree, lengths, node)
         kind, public = (same[0].type, same[0].public) if same else (None, False)
-        yield Field(name, formula, group, length, kind, public)
+        derived = self._derived(node) if formula is None else None
+        yield Field(name, formula, group, length, kind, public, derived)
 
     def _star(self, node: exp.Expression, clauses: Clauses) -> Iterable[Field]:
         wanted = node.table.lower() if isinstance(node, exp.Column) else None
@@ -256,6 +263,36 @@ class OuterSelect:
         except _OtherCells:
             return None
 
+    def _derived(self, node: exp.Expression) -> exp.Expression | None:
+        """Return an expression as a tree over released rows (``find_derived``); None if it is not one.
+
+        An aggregate of all released rows, here or in a subquery that gives one number, becomes a window over all rows.
+        """
+
+        def leaf(part: exp.Expression) -> exp.Expression | None:
+            if isinstance(part, exp.Column):
+                known = seek_column(part, self.sources)
+                tree = known[0][1].formula or known[0][1].derived if known else None
+                if tree is None:
+                    raise _OtherCells
+                count_nodes(tree)
+                return wrap(tree.copy())
+            if isinstance(part, (exp.Subquery, exp.Select)):
+                relation = self.subquery.get(id(part))
+                blocks = next((each.blocks for each in self.sources.values()), ())
+                if relation is None or relation.total_of != blocks or relation.fields[0].derived is None:
+                    raise _OtherCells
+                return wrap(relation.fields[0].derived.copy())
+            if isinstance(part, (exp.Window, exp.AggFunc)) and not self.steady:
+                raise _OtherCells
+            return None
+
+        try:
+            written = ExpressionWriter(leaf, self.schema, aggregates=True).write(node)
+        except _OtherCells:
+            return None
+        return find_derived(unwrapped(written.transform(_over_all)))
+
     def _find(self, node: exp.Column) -> tuple[str, Field]:
         expect_only(node, "this", "table")
         found = seek_column(node, self.sources)
@@ -274,3 +311,9 @@ class OuterSelect:
         table, query = self.sources[name].public, self.sources[name].query
         written = query.copy() if table is None else select_public(table, self.schema, self.read.get(name, ()))
         return exp.Subquery(this=written, alias=exp.TableAlias(this=exp.to_identifier(name, quoted=True)))
+
+
+def _over_all(node: exp.Expression) -> exp.Expression:
+    """Return an aggregate that is no window function as a window over all rows; any other node unchanged."""
+    outside = isinstance(node, (exp.Sum, exp.Avg, exp.Count)) and not isinstance(node.parent, exp.Window)
+    return exp.Window(this=node.copy(), over="OVER") if outside else node

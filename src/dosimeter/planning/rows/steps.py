@@ -22,6 +22,7 @@ from dosimeter.sql import (
     as_double,
     case,
     clamp,
+    connect,
     count_nodes,
     double,
     is_not_null,
@@ -46,6 +47,9 @@ class TooDeep(ValueError):
 
 class AlwaysNull(ValueError):
     """Raised for an expression that is NULL for every row within the bounds."""
+
+
+_CLAMPS = "clamps"  # marks a CASE of ``clamped``
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +105,29 @@ def clamped(
         (exp.GT(this=raw.copy(), expression=ends[1]), whole(steps[1])),
         default=inside,
     )
+    tree.meta[_CLAMPS] = True
     return Gridded(tree, *steps, unit, clamps=True)
+
+
+def find_clamped(tree: exp.Expression) -> exp.Expression | None:
+    """Return SQL for whether a value that ``clamped`` holds within bounds is outside of them; None if there is none.
+
+    Of a CASE that the query writes, only the branch that a row takes counts.
+    """
+    if not isinstance(tree, exp.Case):
+        found = [test for part in tree.iter_expressions() if (test := find_clamped(part)) is not None]
+        return connect([exp.Paren(this=test) for test in found], exp.Or) if found else None
+    branches = tree.args["ifs"]
+    if tree.meta.get(_CLAMPS):
+        null, *ends = (branch.this for branch in branches)
+        before = find_clamped(null.this)
+        return connect([*(end.copy() for end in ends), *([] if before is None else [exp.Paren(this=before)])], exp.Or)
+    results = [*(branch.args["true"] for branch in branches), tree.args.get("default") or exp.Null()]
+    tests = [find_clamped(result) for result in results]
+    if all(test is None for test in tests):
+        return None
+    *found, last = (exp.Boolean(this=False) if test is None else test for test in tests)
+    return case(*((branch.this.copy(), test) for branch, test in zip(branches, found, strict=True)), default=last)
 
 
 def keep_within(value: Gridded) -> Gridded:

@@ -1,4 +1,4 @@
-"""Charts: a bar of RDRs per candidate, a histogram of everybody at one ε, an account's reading as a staircase.
+"""Charts: a bar of RDRs per candidate, a histogram of everybody at one ε, two worlds, an account's reading.
 
 Each is made once, as a Chart (``charts/chart.py``), and drawn from it: as Altair charts, files and pages that need no
 network, as SVG for the web, and by the terminal. Altair is used only here and by the package in ``paper/``.
@@ -11,3 +11,4 @@ from dosimeter.show.charts.ranges import range_chart
 from dosimeter.show.charts.staircase import MOST_STEPS, Step, staircase_chart
 from dosimeter.show.charts.svg import turn_inwards, write_axis, write_rows, write_svg
 from dosimeter.show.charts.vega import FAINT, INK, NEUTRAL, draw_altair, write_spec
+from dosimeter.show.charts.worlds import worlds_chart

@@ -35,6 +35,9 @@ class Look(StrEnum):
     LIMIT = "limit"
     SPENT = "spent"
     DROWNED = "drowned"
+    WITH = "with"
+    WITHOUT = "without"
+    OVERLAP = "overlap"
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dosimeter.errors import OptionError
+from dosimeter.schema import PLAIN, Words
 from dosimeter.show.axes import count_axis, even_axis, ratio_axis
 from dosimeter.show.candidates import TextTable
 from dosimeter.show.charts.chart import PRIVATE, Bar, Chart, Label, Look, Rule, keep_apart
-from dosimeter.show.written_numbers import count_decimals, format_epsilon, format_multiple, format_people
+from dosimeter.show.written_numbers import count_decimals, format_epsilon, format_multiple
 
 if TYPE_CHECKING:
     from dosimeter.risk import RDRs
@@ -71,15 +72,16 @@ def is_wide(low: float, high: float) -> bool:
     return low > 0.0 and high / low > 20.0
 
 
-def histogram_chart(rdrs: RDRs, *, log_counts: bool = True, bins: int = 30) -> Chart:
+def histogram_chart(rdrs: RDRs, *, log_counts: bool = True, bins: int = 30, called: Words = PLAIN) -> Chart:
     """Return the chart of how many people are how exposed at one ε. It stands below a ``range_chart``.
 
     ``log_counts``: draw heights on a logarithmic scale. ``bins``: how many bins there are at most.
+    ``called``: what people are called.
     """
-    return bins_chart(bin_people(rdrs, bins), rdrs.epsilon, log_counts=log_counts)
+    return bins_chart(bin_people(rdrs, bins), rdrs.epsilon, log_counts=log_counts, called=called)
 
 
-def bins_chart(bins: Sequence[Bin], epsilon: float, *, log_counts: bool = True) -> Chart:
+def bins_chart(bins: Sequence[Bin], epsilon: float, *, log_counts: bool = True, called: Words = PLAIN) -> Chart:
     """Return the histogram of these bins of everybody at this ε.
 
     The tallest bar and the last one (the most exposed) have their number of people above them; the others too, where
@@ -88,25 +90,27 @@ def bins_chart(bins: Sequence[Bin], epsilon: float, *, log_counts: bool = True) 
     ends = (bins[0].start, bins[-1].end) if len(bins) > 1 else (0.9, 1.1)
     wide = is_wide(*ends)
     x = ratio_axis(ends) if wide else even_axis(*ends)
-    words, tallest = write_bins(bins), max(bins, key=lambda held: held.people)
-    notes = ["The further right, the more exposed. 1 × is the average person."]
+    words, tallest = write_bins(bins, called), max(bins, key=lambda held: held.people)
+    notes = [f"The further right, the more exposed. 1 × is the average {called.individual}."]
     if len(bins) == 1:
-        notes = ["Everybody is equally exposed, which is not the same as safe: look at what ε guarantees each person."]
+        safe = "Everybody is equally exposed, which is not the same as safe"
+        notes = [f"{safe}: look at what ε guarantees each {called.individual}."]
     numbered = [bins[-1], tallest, *(bins[::-1] if len(bins) <= MOST_NUMBERED else ())]
     numbers = [
         Label((held.start + held.end) / 2.0, held.people, f"{held.people:,}") for held in dict.fromkeys(numbered)
     ]
     people = sum(held.people for held in bins)
-    about = f"{people:,} people at ε = {format_epsilon(epsilon)}: {words[bins.index(tallest)]}"
+    about = f"{called.count_people(people)} at ε = {format_epsilon(epsilon)}: {words[bins.index(tallest)]}"
     about += "." if tallest is bins[-1] else f"; the most exposed are {words[-1]}."
     return Chart(
         title=f"How people compare at ε = {format_epsilon(epsilon)}",
         notes=(*notes, about, PRIVATE),
         description=about,
-        table=bin_rows(bins),
-        x=replace(x, title="× the average person" + (" (log scale)" if wide else ""), unit=f"{SPACE}×"),
+        table=bin_rows(bins, called),
+        x=replace(x, title=f"× the average {called.individual}" + (" (log scale)" if wide else ""), unit=f"{SPACE}×"),
         y=replace(
-            count_axis(tallest.people, logarithmic=log_counts), title="people (log scale)" if log_counts else "people"
+            count_axis(tallest.people, logarithmic=log_counts),
+            title=called.people + " (log scale)" * log_counts,
         ),
         marks=(
             *(Bar(b.start, b.end, 0.0, b.people, Look.PLAIN, said) for b, said in zip(bins, words, strict=True)),
@@ -116,19 +120,19 @@ def bins_chart(bins: Sequence[Bin], epsilon: float, *, log_counts: bool = True) 
     )
 
 
-def write_bins(bins: Sequence[Bin]) -> list[str]:
+def write_bins(bins: Sequence[Bin], called: Words = PLAIN) -> list[str]:
     """Write each bin in words: "3,997 people from 0.999 to 1 ×"."""
     return [
-        f"{format_people(held.people)} {'from' if ' to ' in place else 'at'} {place}{SPACE}×"
+        f"{called.count_people(held.people)} {'from' if ' to ' in place else 'at'} {place}{SPACE}×"
         for held, (place, _) in zip(bins, bin_rows(bins)["rows"], strict=True)
     ]
 
 
-def bin_rows(bins: Sequence[Bin]) -> TextTable:
+def bin_rows(bins: Sequence[Bin], called: Words = PLAIN) -> TextTable:
     """Return the numbers of a histogram as a table of text, with a row per bin and the same decimals in each."""
     decimals = count_decimals(bins[0].least, bins[-1].most)
     rows = []
     for held in bins:
         least, most = format_multiple(held.least, decimals), format_multiple(held.most, decimals)
         rows.append([least if least == most else f"{least} to {most}", f"{held.people:,}"])
-    return {"columns": ["× the average person", "people"], "rows": rows}
+    return {"columns": [f"× the average {called.individual}", called.people], "rows": rows}

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from dosimeter.errors import OptionError
 from dosimeter.html import write_table
+from dosimeter.schema import PLAIN, Words
 from dosimeter.show.charts.chart import WHY_PRIVATE
 from dosimeter.show.charts.histogram import histogram_chart
 from dosimeter.show.charts.ranges import range_chart
@@ -29,10 +30,11 @@ def draw_svg(chart: alt.LayerChart) -> str:
     return text.getvalue()
 
 
-def save_chart(chart: alt.LayerChart, path: str | Path) -> None:
+def save_chart(chart: alt.LayerChart, path: str | Path, *, query: str | None = None) -> None:
     """Write a chart to a file, in the format that the path's ending names. Refuse other endings.
 
     The formats: .svg, .png (twice the size, for dense screens) and .html (one file, offline, with its table).
+    ``query``: the SQL to be shown above the chart in an .html.
     """
     target = Path(path)
     match target.suffix.lower():
@@ -43,7 +45,7 @@ def save_chart(chart: alt.LayerChart, path: str | Path) -> None:
             chart.save(binary, format="png", scale_factor=2)
             content = binary.getvalue()
         case ".html":
-            content = chart_page([chart], title=chart.to_dict()["title"]["text"]).encode()
+            content = chart_page([chart], title=chart.to_dict()["title"]["text"], query=query).encode()
         case other:
             raise OptionError(
                 f"A picture cannot be written as {other or 'a file without an ending'}. Use .svg, .png or .html."
@@ -102,14 +104,18 @@ def risk_page(
     notes: Sequence[str] = (),
     reading: float | None = None,
     selected: float | None = None,
+    called: Words = PLAIN,
 ) -> str:
     """Return the controller's page of one query as HTML: a chart with one bar per candidate, and below it a histogram.
 
     A table stands under each. ``rdrs``: everybody's RDR at the ε of the histogram. ``query`` and ``notes``: SQL and
     sentences, shown above the charts. ``reading``: the account's reading; a line is drawn between the candidates above
-    it and the others. ``selected``: the candidate to be highlighted.
+    it and the others. ``selected``: the candidate to be highlighted. ``called``: what people are called.
     """
-    charts = (range_chart(candidates, reading=reading, selected=selected), histogram_chart(rdrs))
+    charts = (
+        range_chart(candidates, reading=reading, selected=selected, called=called),
+        histogram_chart(rdrs, called=called),
+    )
     return chart_page([draw_altair(chart) for chart in charts], title, query=query, notes=notes)
 
 

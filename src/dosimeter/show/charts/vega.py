@@ -31,6 +31,8 @@ _LOOKS: dict[Look, Spec] = {
     Look.MEETS: {"color": MEETS}, Look.FAILS: {"color": FAILS}, Look.PLAIN: {"color": NEUTRAL},
     Look.AVERAGE: {"color": INK}, Look.LIMIT: {"color": INK, "strokeDash": [5, 3]}, Look.SPENT: {"color": MEETS},
     Look.DROWNED: {"color": FAILS, "filled": False},
+    Look.OVERLAP: {"fill": NEUTRAL, "fillOpacity": 0.2, "strokeWidth": 0},
+    Look.WITH: {"color": FAILS}, Look.WITHOUT: {"color": MEETS, "strokeDash": [6, 3]},
 }  # fmt: skip
 _TEXT: Spec = {"type": "text", "fontSize": 11, "color": INK}
 

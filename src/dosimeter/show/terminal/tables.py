@@ -20,6 +20,7 @@ from rich.table import Table
 from rich.text import Text
 
 from dosimeter.problems import Option
+from dosimeter.schema import PLAIN, Words
 from dosimeter.show.axes import Axis, range_axis
 from dosimeter.show.candidates import FAILS, MEETS, format_scale, list_errors, order_candidates
 from dosimeter.show.written_numbers import format_epsilon, format_number, format_percent, format_range, format_times
@@ -102,12 +103,13 @@ def candidate_table(
     found: float | None,
     show_all: bool = False,
     decides: bool = True,
+    called: Words = PLAIN,
 ) -> RenderableType:
     """Return a table with a row per ε: noise, 95 % errors, least ÷ most exposed, and whether the preference is met.
 
     ``outputs``: the columns of the answer that have errors. ``found``: the ε to be marked as found. ``show_all``: show
     every candidate, not a selection. ``decides``: whether some candidates meet the preference and others do not; where
-    it is False, no row is marked (F4).
+    it is False, no row is marked (F4). ``called``: what rows and people are called, here and below.
     """
     shown = order_candidates(candidates) if show_all else pick_candidates(candidates, found)
     valued = any(c.value is not None and c.value != c.rdr.ratio for c in shown)  # a ratio is not shown twice
@@ -124,7 +126,7 @@ def candidate_table(
         columns += [_Column("meets it", "left")] * judged
         rows = []
         for c in shown:
-            errors = list_errors(c)
+            errors = list_errors(c, called)
             if stacked:
                 errors = ["\n".join(f"{name} {error}" for name, error in zip(outputs, errors, strict=True))]
             cells = [format_epsilon(c.epsilon), format_scale(c), *errors, format_percent(c.rdr.ratio)]
@@ -150,7 +152,12 @@ def candidate_table(
 
 
 def range_bars(
-    candidates: Sequence[Candidate], *, width: int | None = None, found: float | None = None, show_all: bool = False
+    candidates: Sequence[Candidate],
+    *,
+    width: int | None = None,
+    found: float | None = None,
+    show_all: bool = False,
+    called: Words = PLAIN,
 ) -> RenderableType:
     """Draw one bar of text per ε, from the least to the most exposed person, all on one logarithmic axis.
 
@@ -169,7 +176,10 @@ def range_bars(
         axis = range_axis(shown, ticks=max(2, cells // 7))
         head = ("eps" if options.ascii_only else "ε").rjust(name_width) + "  " + _scale_line(axis, cells)
         lines = [
-            _plain("× the average person, log scale. Shorter is fairer: people look more alike.", options),
+            _plain(
+                f"× the average {called.individual}, log scale. Shorter is fairer: {called.people} look more alike.",
+                options,
+            ),
             _plain(head, options, "dim"),
         ]
         for c, name, figure in zip(shown, names, figures, strict=True):
@@ -215,13 +225,15 @@ def _scale_line(axis: Axis, cells: int) -> str:
 # ---------------------------------------------------------------- people and groups
 
 
-def people_table(people: Sequence[ExposedPerson], *, epsilon: float | None = None) -> RenderableType:
+def people_table(
+    people: Sequence[ExposedPerson], *, epsilon: float | None = None, called: Words = PLAIN
+) -> RenderableType:
     """Return a table of the most exposed people: how many, how exposed, their own guarantee, why, and their record.
 
     Records are left out if no columns of them are to be shown. ``epsilon``: the ε to be named in the title.
     """
     records = any(person.columns for person in people)
-    columns = [_Column("people"), _Column("× average"), _Column("own ε"), _Column("why", "left")]
+    columns = [_Column(called.people), _Column("× average"), _Column("own ε"), _Column("why", "left")]
     columns += [_Column("record", "left")] * records
     body = []
     for person in people:
@@ -241,23 +253,25 @@ def _cell(value: object) -> str:
     return "NULL" if value is None else str(value).replace("\n", "\\n")
 
 
-def groups_table(groups: Sequence[GroupRisk], *, by: str, epsilon: float | None = None) -> RenderableType:
+def groups_table(
+    groups: Sequence[GroupRisk], *, by: str, epsilon: float | None = None, called: Words = PLAIN
+) -> RenderableType:
     """Return a table with a row per group of the column ``by``: how many people, their median and their largest RDR.
 
     RDRs are multiples of the average. ``epsilon``: the ε to be named in the title.
     """
     small = any(group.people < 5 for group in groups)
-    columns = [_Column(by, "left"), _Column("people"), _Column("median, × average"), _Column("largest, × average")]
+    columns = [_Column(by, "left"), _Column(called.people), _Column("median, × average"), _Column("largest, × average")]
     columns += [_Column("note", "left")] * small
     body = []
     for group in groups:
         cells = [_cell(group.group), f"{group.people:,}", format_times(group.median), format_times(group.max)]
-        body.append(_Row((*cells, *["fewer than 5 people" if group.people < 5 else ""] * small)))
+        body.append(_Row((*cells, *[f"fewer than 5 {called.people}" if group.people < 5 else ""] * small)))
     title = f"By {by}" if epsilon is None else f"By {by}, at ε = {format_epsilon(epsilon)}"
     return _Late(lambda options: _lay_out(columns, body, options, title=title))
 
 
-def shown_groups_table(groups: ShownGroups) -> RenderableType:
+def shown_groups_table(groups: ShownGroups, called: Words = PLAIN) -> RenderableType:
     """Return a table of how many groups of the data would be shown at each ε, where nobody declared them (H1)."""
     titles = ("groups shown, of", "even chance with", "in groups hardly ever shown")
     columns = [_Column("ε"), *(_Column(title) for title in titles)]
@@ -266,7 +280,7 @@ def shown_groups_table(groups: ShownGroups) -> RenderableType:
             (
                 format_epsilon(line.epsilon),
                 f"{line.expected:,.1f} of {groups.observed:,}",
-                f"{line.threshold:,} people",
+                called.count_people(line.threshold),
                 f"{line.hidden_people:,} of {groups.people:,}",
             )
         )

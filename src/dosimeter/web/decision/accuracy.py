@@ -30,8 +30,7 @@ class ColumnError:
     ``drowned``: at least half of the numbers are no larger than their errors, or have too few people to tell. ``text``
     and ``relative``: the typical error and the relative one in words. ``aside`` of a column with one number: the range
     in which the released number will lie, such as "88 to 112"; of one with several: the error of the worst group, such
-    as "worst ± 30", or "" if it equals ``text``. It is also "" if the error has no bound. Of an error
-    in rows: of how many rows, in an average group, where each individual has one row.
+    as "worst ± 30", or "" if it equals ``text``; of one whose error is in rows: of how many. "" if there is no bound.
     """
 
     typical: float | None
@@ -88,12 +87,11 @@ def _find_error(measured: MeasuredQuery, line: Candidate, place: int) -> ColumnE
     share, number, too_few = foreseen.relative, measured.sizes[name], foreseen.mostly_too_few
     if share is None and typical is not None and not in_rows and number > 0.0:
         share = typical / number
-    text = "too few" if too_few else write_error(typical, worst, in_rows=in_rows)
-    aside, plan = "", measured.risk.plan
-    if in_rows and plan.schema.max_rows_per_unit == 1:
-        aside = f"of about {measured.risk.matched / max(1, len(measured.groups)):,.0f}"
+    called = measured.risk.plan.words
+    text = "too few" if too_few else write_error(typical, worst, called.rows if in_rows else None)
+    aside = _write_crowd(measured) if in_rows and not too_few else ""
     if not (too_few or in_rows or worst is None):
-        values, most = measured.exact[name], write_error(None, worst, in_rows=False)
+        values, most = measured.exact[name], write_error(None, worst)
         if len(values) == 1:
             aside = _write_range(values[0], worst)
         elif most != text:
@@ -111,13 +109,20 @@ def _find_error(measured: MeasuredQuery, line: Candidate, place: int) -> ColumnE
     )
 
 
-def write_error(typical: float | None, worst: float | None, *, in_rows: bool) -> str:
+def _write_crowd(measured: MeasuredQuery) -> str:
+    """Say among how many rows a rank may be off, or among whose: those of an average group."""
+    plan, groups = measured.risk.plan, max(1, len(measured.groups))
+    held = f"of {'about ' if groups > 1 else ''}{round(measured.risk.matched / groups):,}"
+    return held if plan.schema.max_rows_per_unit == 1 else f"{plan.words.rows} {held} {plan.words.people}"
+
+
+def write_error(typical: float | None, worst: float | None, rows: str | None = None) -> str:
     """Write a 95 % error: the ``typical`` one, or else the ``worst``, as in "± 12"; "no bound" if both are None.
 
-    ``in_rows``: the error says by how many rows a rank is off, because the column is drawn by rank (E3).
+    ``rows``: what rows are called, if it says by how many a rank is off: the column is drawn by rank (E3).
     """
     size = worst if typical is None else typical
-    return NO_ERROR if size is None else format_error(size, in_rows=in_rows)
+    return NO_ERROR if size is None else format_error(size, rows)
 
 
 def write_errors(measured: MeasuredQuery, epsilon: float) -> str:
@@ -131,7 +136,7 @@ def _write_in_group(measured: MeasuredQuery, place: int, epsilon: float) -> str:
     error = show_errors(measured, place)[epsilon]
     if error.too_few:
         several = (measured.accuracies[epsilon][place].groups or 0) > 1
-        return "too few people in most groups" if several else "too few people to tell"
+        return f"too few {measured.risk.plan.words.people} {'in most groups' if several else 'to tell'}"
     typical, worst = error.typical, error.worst
     varied = typical is not None and worst is not None and format_number(typical) != format_number(worst)
     return f"{error.text} in a typical group" if varied else error.text

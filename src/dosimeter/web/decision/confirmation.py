@@ -12,6 +12,7 @@ from functools import cached_property
 from dosimeter.findings import Finding, Summary, Verdict, pick, summarize, word_all
 from dosimeter.findings import on_people as people
 from dosimeter.risk import SAFE_LIMIT, Preference, parse_preference
+from dosimeter.schema import Words
 from dosimeter.web.decision.approve import Approval
 from dosimeter.web.decision.budget import CostView, view_cost
 from dosimeter.web.decision.case import Case, needs_consent
@@ -74,6 +75,11 @@ class Confirmation:
         return view_cost(self.offer, self.at)
 
     @property
+    def called(self) -> Words:
+        """Return what rows and people are called."""
+        return self.case.prepared.plan.words
+
+    @property
     def told(self) -> str:
         """Return what the preference asks for, in words; "" if there are none for it."""
         return "" if self.preference is None else word_condition(self.preference)
@@ -93,15 +99,14 @@ class Confirmation:
     @cached_property
     def summary(self) -> Summary | None:
         """Return the decision in short: the same as on the page."""
-        return None if self.findings is None else summarize(self.findings)
+        return None if self.findings is None else summarize(self.findings, self.called)
 
     @property
     def warnings(self) -> tuple[str, ...]:
         """Return the warnings of the page, but the one that is on top of this page already."""
-        found = (
-            () if self.findings is None or self.summary is None else list_cautions(self.findings, self.summary, self.at)
-        )
-        return word_all(each for each in found if not isinstance(each, people.SinglesOut))
+        findings, summary = self.findings or (), self.summary
+        found = [] if summary is None else list_cautions(findings, summary, self.at, self.called)
+        return word_all((each for each in found if not isinstance(each, people.SinglesOut)), self.called)
 
     @property
     def looser(self) -> str:

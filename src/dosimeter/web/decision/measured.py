@@ -31,6 +31,7 @@ from dosimeter.risk import (
     Sensitivities,
     ShownAt,
     ShownGroups,
+    TwoWorlds,
 )
 from dosimeter.show.charts import Bin, bin_people
 from dosimeter.web.recent import Recent
@@ -130,6 +131,10 @@ class MeasuredQuery:
     def bins(self, epsilon: float) -> tuple[Bin, ...]:
         return self.once(("bins", epsilon), lambda: bin_people(self.risk.rdr_of(self.drawn, epsilon)))
 
+    def worlds(self, epsilon: float) -> TwoWorlds | None:
+        """Return what may be released at this ε with the most exposed person and without. Remembered by ε."""
+        return self.once(("worlds", epsilon), lambda: self.risk.worlds(epsilon))
+
     def shown_at(self, epsilon: float) -> ShownAt | None:
         """Return how many thresholded groups would be shown at this ε; None if the groups are declared."""
         lines = () if self.shown is None else self.shown.lines
@@ -148,7 +153,7 @@ class MeasuredQuery:
     def group_errors(self, epsilon: float, most: int) -> list[tuple[float | None, ...]]:
         """Return the 95 % errors of each of the first ``most`` groups, one per column, in the order of ``groups``."""
         risk, scale = self.risk, self.risk.noise_scale(epsilon)
-        shown = None if not risk.plan.further else risk.plan.after.rows_of
+        shown = risk.plan.after.rows_of if risk.plan.is_united else None
         numbers = [(each.keys, each.values) for each in risk.measured().blocks]
         found = list_group_errors(risk.plan, risk.mechanism, scale, numbers, most, shown)
         return found[: min(most, len(self.groups))]
@@ -173,6 +178,7 @@ def measure_query(dataset: Dataset, prepared: PreparedRelease, meter: JobMeter) 
     risk = dataset.assess_plan(prepared.plan, prepared.look)
     sensitivities = risk.sensitivities
     exact, groups = _read_exact(risk)
+    risk.moved_number  # noqa: B018  # now: it can read the data
     shown = None if prepared.plan.threshold is None else risk.foresee_groups()
     lines = risk.list_candidates()
     accuracies: dict[float, tuple[ColumnAccuracy, ...]] = {}
@@ -219,7 +225,7 @@ def _read_exact(risk: Risk) -> tuple[dict[str, tuple[float, ...]], tuple[Mapping
     exact = {
         name: tuple(float(cell) for row in rows if isinstance(cell := row.get(name), int | float)) for name in names
     }
-    return exact, tuple(rows) if risk.plan.groups or risk.plan.further else ()
+    return exact, tuple(rows) if risk.plan.groups or risk.plan.is_united else ()
 
 
 def _find_sizes(

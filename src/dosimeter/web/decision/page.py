@@ -184,6 +184,7 @@ PARTS = (
     "shown",
     "measures",
     "histogram",
+    "worlds",
     "accuracy",
     "cost",
     "charge",

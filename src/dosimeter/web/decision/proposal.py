@@ -23,6 +23,7 @@ from dosimeter.findings import (
 from dosimeter.findings import on_people as people
 from dosimeter.release import find_refusal
 from dosimeter.risk import PRESETS
+from dosimeter.schema import Words
 from dosimeter.web.decision.form import find_preset
 from dosimeter.web.decision.measured import MeasuredQuery
 from dosimeter.web.decision.offer import Offer
@@ -84,7 +85,7 @@ def find_for_approval(
     return find_for_proposal(proposal, costs)
 
 
-def list_cautions(findings: Iterable[Finding], summary: Summary, epsilon: float) -> list[Finding]:
+def list_cautions(findings: Iterable[Finding], summary: Summary, epsilon: float, called: Words) -> list[Finding]:
     """Return what a controller must read first of this ε, but for what the verdict says already.
 
     That the preference decides nothing is said by the line on risk; what the largest candidate would do is a remark. So
@@ -94,7 +95,7 @@ def list_cautions(findings: Iterable[Finding], summary: Summary, epsilon: float)
     def is_told(found: Finding) -> bool:
         if isinstance(found, people.AllowedByGroups):
             return found.by_cell is not None and epsilon <= found.by_cell
-        return isinstance(found, UNDECIDED) or word(found) in summary.advice
+        return isinstance(found, UNDECIDED) or word(found, called) in summary.advice
 
     return [found for found in pick(findings, CAUTIONS) if not is_told(found)]
 

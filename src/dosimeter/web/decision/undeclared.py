@@ -5,7 +5,7 @@ Takes a MeasuredQuery; gives sentences. Computes only with what is measured.
 
 from __future__ import annotations
 
-from dosimeter.show import format_epsilon, format_people, format_small
+from dosimeter.show import format_epsilon, format_small
 from dosimeter.web.decision.measured import MeasuredQuery
 
 
@@ -14,7 +14,10 @@ def describe_shown(measured: MeasuredQuery, epsilon: float) -> tuple[str, ...]:
     found, line, threshold = measured.shown, measured.shown_at(epsilon), measured.risk.plan.threshold
     if found is None or line is None:
         return ()
-    hidden = f"{line.hidden_people:,} of {format_people(found.people)} are in groups that would hardly ever be shown."
+    called = measured.risk.plan.words
+    hidden = (
+        f"{line.hidden_people:,} of {called.count_people(found.people)} are in groups that would hardly ever be shown."
+    )
     if threshold is not None and threshold.most > 1:
         hidden = (
             f"Somebody can be in several groups and counts once in each. Of these {found.people:,} places in groups, "
@@ -23,7 +26,7 @@ def describe_shown(measured: MeasuredQuery, epsilon: float) -> tuple[str, ...]:
     groups = "1 group" if found.observed == 1 else f"{found.observed:,} groups"
     return (
         f"Nobody declared these groups: the data have {groups}, and an answer at ε = {format_epsilon(line.epsilon)} "
-        f"would show about {line.expected:,.1f} of them. A group of {format_people(line.threshold)} has an even "
+        f"would show about {line.expected:,.1f} of them. A group of {called.count_people(line.threshold)} has an even "
         "chance, a larger one a better one.",
         hidden,
         f"Somebody alone in a group shows up with a chance of at most {format_small(found.group_delta)}: the δ that "

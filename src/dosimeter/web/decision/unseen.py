@@ -92,19 +92,19 @@ def word_suspicion(offer: Offer, prepared: PreparedRelease, epsilon: float | Non
     if not limit or offer.algorithm == "find":
         return ""
     when = "" if epsilon is not None else f"If the test finds ε = {format_epsilon(offer.largest)}: "
-    who = (
-        f"{'s' if when else 'S'}omebody who knows everybody else, and suspects a person with 1 % of being in the table"
-    )
+    known = f"{'s' if when else 'S'}omebody who knows everybody else"
+    who = f"{known}, and suspects a {prepared.plan.words.individual} with 1 % of being in the table"
     return f"{when}{who}, is at most {limit} sure afterwards."
 
 
 def word_unseen_gain(offer: Offer, prepared: PreparedRelease, epsilon: float) -> str:
     """Say which errors the analyst would get at this ε, as far as query and schema decide them."""
-    granted = [each for each in offer.remaining if each == epsilon]
+    granted, called = [each for each in offer.remaining if each == epsilon], prepared.plan.words
+    expected = expect_unseen(prepared, granted)
     errors = [
-        f"{column.column} ± {f'{format_number(math.ceil(error))} rows' if column.in_rows else format_number(error)}"
-        f"{'' if people is None else f' from {people:,} people'}"
-        for column in expect_unseen(prepared, granted).columns
+        f"{column.column} ± {called.count_rows(math.ceil(error)) if column.in_rows else format_number(error)}"
+        f"{'' if people is None else f' from {people:,} {expected.counted}'}"
+        for column in expected.columns
         for people, found in column.by_people.items() or [(None, column.errors)]
         for error in found
         if error is not None

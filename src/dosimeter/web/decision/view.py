@@ -21,6 +21,7 @@ from dosimeter.findings import (
     find_accuracy_notes,
     find_enough,
     find_start,
+    find_worlds,
     pick,
     summarize,
     word,
@@ -28,14 +29,14 @@ from dosimeter.findings import (
 )
 from dosimeter.findings import on_people as people
 from dosimeter.risk import SAFE_ADVANTAGE, find_safe
+from dosimeter.schema import Words
 from dosimeter.show import (
     count_decimals,
     format_epsilon,
     format_multiple,
-    format_people,
     range_axis,
 )
-from dosimeter.show.charts import Chart, bins_chart
+from dosimeter.show.charts import Chart, bins_chart, worlds_chart
 from dosimeter.web.decision.accuracy import (
     MOST_COLUMNS,
     ColumnError,
@@ -120,6 +121,8 @@ class DecisionView:
     accuracy_notes: tuple[str, ...]
     histogram: Chart
     tail: str
+    worlds: Chart | None  # None if there is nothing to draw
+    worlds_words: str
     measures: tuple[RiskSentence, ...]
     summary: Summary
     steps: tuple[str, ...]
@@ -159,16 +162,19 @@ def build_view(
     errors = {name: show_errors(measured, columns.index(name)) for name in tabled}
     drawn = errors[column]
     axis = measured.once(("axis", form.raw), lambda: range_axis(measured.candidates, raw=form.raw))
+    worlds = measured.worlds(selected)
     found = find_for_approval(measured, offer, selected, cost.findings, wanted=wanted_error, own=own)
-    told, refusal, summary = pick(found, (*GIVEN, *STATES)), offer.refuse(selected), summarize(found)
-    line = word_all(each for each in pick(told, GIVEN) if each.weight is Weight.AGAINST)  # why nothing is found
-    states = word_all(each for each in pick(told, STATES) if each.weight is Weight.WARNING)
-    remarks = [*word_all((*told, *pick(found, ASIDE))), *choice.notes]
+    called = measured.risk.plan.words
+    told, refusal, summary = pick(found, (*GIVEN, *STATES)), offer.refuse(selected), summarize(found, called)
+    against = [each for each in pick(told, GIVEN) if each.weight is Weight.AGAINST]
+    line = word_all(against, called)  # why nothing is found
+    states = word_all((each for each in pick(told, STATES) if each.weight is Weight.WARNING), called)
+    remarks = [*word_all((*told, *pick(found, ASIDE)), called), *choice.notes]
     return DecisionView(
         measured=measured,
         offer=offer,
         choice=choice,
-        cautions=list_cautions(found, summary, selected),
+        cautions=list_cautions(found, summary, selected, called),
         line=" ".join(line),
         states=states,
         notes=tuple(note for note in dict.fromkeys(remarks) if note not in (*line, *states)),
@@ -184,36 +190,38 @@ def build_view(
         ),
         column=column,
         errors=errors,
-        accuracy_notes=word_all(find_accuracy_notes(measured.candidate(selected)))[:MOST_NOTES],
-        histogram=bins_chart(bins, selected, log_counts=not form.linear),
+        accuracy_notes=word_all(find_accuracy_notes(measured.candidate(selected)), called)[:MOST_NOTES],
+        histogram=bins_chart(bins, selected, log_counts=not form.linear, called=called),
+        worlds=None if worlds is None or worlds.hidden else worlds_chart(worlds, word(find_worlds(worlds), called)),
+        worlds_words=word(find_worlds(worlds), called),
         tail=write_tail(measured, selected, len(bins) == 1),
-        measures=tuple(_list_measures(offer, found)),
+        measures=tuple(_list_measures(offer, found, called)),
         summary=summary,
-        steps=word_all(pick(found, NEXT)),
+        steps=word_all(pick(found, NEXT), called),
         cost=cost,
         wanted=write_wanted(measured, wanted_error, enough),
         shown=describe_shown(measured, selected),
     )  # fmt: skip
 
 
-def _list_measures(offer: Offer, found: Sequence[Finding]) -> Iterator[RiskSentence]:
+def _list_measures(offer: Offer, found: Sequence[Finding], called: Words) -> Iterator[RiskSentence]:
     """Yield the absolute risks of the most exposed; with the noisy test, at the largest ε that it can find."""
     for each in found:
         match each:
             case people.OwnGuarantee():
-                yield RiskSentence("shield", word(each))
+                yield RiskSentence("shield", word(each, called))
             case people.RightGuesses():  # also in the line on risk
-                yield RiskSentence("guesses", word(each), 50.0 * each.advantage, aside=True)
+                yield RiskSentence("guesses", word(each, called), 50.0 * each.advantage, aside=True)
             case people.Suspicion():
-                yield RiskSentence("suspicion", word(each), 100.0 * each.posterior, aside=True)
+                yield RiskSentence("suspicion", word(each, called), 100.0 * each.posterior, aside=True)
             case people.GuessedFact():
-                yield RiskSentence("fact", word(each), 100.0 * each.guess)
+                yield RiskSentence("fact", word(each, called), 100.0 * each.guess)
             case people.PickedOut():
-                yield RiskSentence("picked", word(each), 100.0 * each.chance, aside=True)
+                yield RiskSentence("picked", word(each, called), 100.0 * each.chance, aside=True)
             case people.TestAtWorst():
                 yield RiskSentence("note", "What follows is for the largest ε that the test can find.")
             case people.LimitsHold() if offer.algorithm == "find":
-                yield RiskSentence("note", word(each), aside=True)
+                yield RiskSentence("note", word(each, called), aside=True)
 
 
 def _find_instead(offer: Offer, selected: float, start: float) -> float | None:
@@ -308,4 +316,5 @@ def write_tail(measured: MeasuredQuery, epsilon: float, equal: bool) -> str:
     spread = measured.candidate(epsilon).rdr
     exposed, times = count_exposed(measured.risk.sensitivities), spread.relative[1]
     decimals = count_decimals(spread.relative[0], times) if spread.mean > 0.0 else 2
-    return f"The most exposed: {format_people(exposed)} at {format_multiple(times, decimals)} × the average."
+    who = measured.risk.plan.words.count_people(exposed)
+    return f"The most exposed: {who} at {format_multiple(times, decimals)} × the average."

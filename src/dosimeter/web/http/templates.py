@@ -17,7 +17,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from dosimeter.errors import DosimeterError
 from dosimeter.findings import word
 from dosimeter.risk import PRESETS
-from dosimeter.show import format_epsilon, format_number, format_people, format_percent, format_small, format_times
+from dosimeter.show import format_epsilon, format_number, format_percent, format_small, format_times
 from dosimeter.show.charts import write_axis, write_rows, write_svg
 from dosimeter.version import __version__
 from dosimeter.web.figures import keep_together, show_age, show_bound, show_number
@@ -65,7 +65,6 @@ def make_environment(address: Callable[[str], str]) -> Environment:
     environment.filters["bound"] = show_bound
     environment.filters["epsilon"] = lambda value: "–" if value is None else format_epsilon(float(value))
     environment.filters["cell"] = show_answer_cell
-    environment.filters["people"] = format_people
     environment.filters["times"] = format_times
     environment.filters["percent"] = format_percent
     environment.filters["percentage"] = lambda value: keep_together(f"{format_number(value, 2)} %")

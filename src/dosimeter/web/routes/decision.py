@@ -159,6 +159,7 @@ def show_people(
         request, "fragments/people.html", user,
         people=job.result if moved else [], equal=is_alike([risk.result.candidate(at)]), query=case.query,
         revealed=reveal, mark=mark, identifying=list_identifying(case.served.schema), epsilon=at,
+        called=case.prepared.plan.words,
     )  # fmt: skip
 
 
@@ -205,7 +206,14 @@ def show_groups(
         again = f"/decide/{case.query.id}/groups?{urlencode({'column': column, 'epsilon': f'{at:.12g}'})}"
         return show_progress(request, case.served, user, job, again)
     return render(
-        request, "fragments/groups.html", user, groups=job.result[:200], total=len(job.result), column=column, few=FEW
+        request,
+        "fragments/groups.html",
+        user,
+        groups=job.result[:200],
+        total=len(job.result),
+        column=column,
+        few=FEW,
+        called=case.prepared.plan.words,
     )
 
 

@@ -1,0 +1,186 @@
+"""The sentences on an answer: how exact it is, what a step changes, what is worth more. See ``sentences``."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from dosimeter.findings import on_answer as answer
+from dosimeter.findings import on_method as method
+from dosimeter.schema import PLAIN, Words
+from dosimeter.show import format_epsilon, format_error, format_number, join_names
+
+if TYPE_CHECKING:
+    from dosimeter.risk import AnswerAccuracy
+
+
+def word_errors(
+    columns: Sequence[str], accuracy: AnswerAccuracy, *, most: int | None = None, called: Words = PLAIN
+) -> str:
+    """Say how large the 95 % errors of an answer are, and how many of its numbers are no larger than their error.
+
+    If some numbers have too few people to tell, or no error, also say how many. ``most``: name so many columns and only
+    count the others, unless there is just one other. By default all are named. ``called``: as for ``word``. No full
+    stop at the end.
+    """
+    found = zip(columns, accuracy.errors, accuracy.typical, strict=True)
+    errors = [
+        _word_error(name, worst, typical, called.rows if in_rows else None) for name, (worst, in_rows), typical in found
+    ]
+    if most is not None and len(errors) > most + 1:
+        errors = [*errors[:most], f"{len(errors) - most:,} more"]
+    told = f"{', '.join(errors)} (95 %)"
+    if accuracy.numbers:
+        told += f"; {_word_drowned(accuracy.drowned, accuracy.numbers)}"
+    if accuracy.lost:
+        told += f"; {_word_lost(accuracy.lost, accuracy.bounded)}"
+    if accuracy.too_few:
+        count = "1 number has" if accuracy.too_few == 1 else f"{accuracy.too_few:,} numbers have"
+        told += f"; {count} too few {called.people} behind {'it' if accuracy.too_few == 1 else 'them'} to tell"
+    if accuracy.without:
+        one = accuracy.without == 1
+        told += f"; {'1 number has' if one else f'{accuracy.without:,} numbers have'} no error of "
+        told += "its own" if one else "their own"
+    return told
+
+
+def word_gain(found: answer.Errors, called: Words) -> str:
+    told = word_errors(found.columns, found.accuracy, most=found.most, called=called)
+    if found.share is not None and found.accuracy.numbers + found.accuracy.bounded:
+        of = " of the range" if not found.accuracy.numbers else "" if not found.alone else " of it"
+        percent = f"{format_number(100.0 * found.share, 2)} %{of}"
+        told += f"; the error is {percent}" if found.alone else f"; a typical one is off by up to {percent}"
+    return f"At ε = {format_epsilon(found.epsilon)} the analyst would get {told}."
+
+
+def _word_error(name: str, worst: float | None, typical: float | None, rows: str | None) -> str:
+    """Say how large the 95 % error of one column is: in a typical group, then in the worst, where groups differ.
+
+    ``worst``: the error in the worst group; None if there is no bound on it. ``typical``: the error in a typical group;
+    None if it cannot be told. ``rows``: what rows are called, if errors count rows (E3); then only the worst is told.
+    """
+    if worst is None:
+        return f"{name} without an error bound"
+    largest = format_error(worst, rows)
+    if rows is not None:
+        return f"{name} {largest}"
+    if typical is None:
+        return f"{name} {largest} at most, where it can be told"
+    usual = format_error(typical)
+    return f"{name} {usual}" if usual == largest else f"{name} {usual} in a typical group and {largest} in the worst"
+
+
+def _word_drowned(drowned: int, numbers: int, verb: str = "is") -> str:
+    """Say how many of the numbers are no larger than their error, or that all are larger. ``verb``: is, or would be."""
+    if numbers == 1:
+        return f"the number itself {verb} {'no larger' if drowned else 'larger'}"
+    plural = "are" if verb == "is" else verb
+    if not drowned:
+        return f"all {numbers:,} numbers {plural} larger than their error"
+    return f"{drowned:,} of {numbers:,} numbers {plural} no larger than their error"
+
+
+def _word_lost(lost: int, numbers: int) -> str:
+    """Say how many numbers with bounds are off by so much of their range that they say little (E6)."""
+    if numbers == 1:
+        return "that is more than a quarter of the range in which it lies by its bounds"
+    return f"{lost:,} of {numbers:,} numbers may be off by more than a quarter of the range given by their bounds"
+
+
+def word_coarser(found: answer.CoarserQuery) -> str:
+    than = " than its error" if found.numbers == 1 else ""
+    told = _word_drowned(found.drowned, found.numbers, "would be")
+    return f"At the same ε, without {join_names(found.dropped)}, {told}{than}."
+
+
+def word_step(found: answer.StepTo) -> str:
+    change = f"One step {'up' if found.larger else 'down'}, ε = {format_epsilon(found.epsilon)}: "
+    if found.error is not None and found.error_here is not None:
+        name = f"{found.column} " if found.named else ""
+        change += f"{name}{format_error(found.error)} instead of {format_error(found.error_here)}, and "
+    guesses = count_guesses(found.advantage), count_guesses(found.advantage_here)
+    return f"{change}{guesses[0]} instead of {guesses[1]} more right guesses of 100."
+
+
+def word_any_value(found: answer.AnyValue, called: Words) -> str:
+    where = "" if found.groups == 1 else f" in {found.groups:,} groups"
+    return (
+        f"Off by {called.count_rows(math.ceil(found.rows))} where {called.count_people(found.people)}{where} are "
+        "touched, it could be almost any value."
+    )
+
+
+def word_more_at(found: answer.WorthMoreAt) -> str:
+    if found.epsilon is None:
+        return "It is worth little at every ε that the account still allows."
+    at = format_epsilon(found.epsilon)
+    larger = "The numbers are mostly larger than their errors"
+    if found.meets:
+        return f"{larger} {'only ' if found.few else ''}from ε = {at} on, which the preference allows."
+    return f"{larger} from ε = {at} on, and the preference allows {_word_most(found.found)}."
+
+
+def _word_most(found: float | None) -> str:
+    return "none" if found is None else f"{format_epsilon(found)} at most"
+
+
+def word_not_as_asked(found: answer.NotAsExactAsAsked) -> str:
+    asked = f"± {format_number(found.wanted, 4)} is wanted"
+    if found.enough is None:
+        return f"{asked}, and no ε gives it."
+    takes = f"{asked}, which takes ε = {format_epsilon(found.enough)}"
+    if not found.granted:
+        return f"{takes}; the account does not allow it."
+    return f"{takes}." if found.meets else f"{takes}; the preference allows {_word_most(found.found)}."
+
+
+def word_by_group(found: method.ErrorByGroup, called: Words) -> str:
+    parts = []
+    if found.typical is not None and found.worst is not None:
+        of = "of the range" if found.bounded else "of the number"
+        relative = "" if found.relative is None else f" ({format_number(100.0 * found.relative, 2)} % {of})"
+        parts.append(
+            f"in a typical group ± {format_number(found.typical)}{relative}, "
+            f"in the worst ± {format_number(found.worst)}{' or more' if found.too_few else ''}"
+        )
+    if found.too_few:
+        have = "has" if found.too_few == 1 else "have"
+        groups = f"{found.too_few:,} of {found.groups:,} groups {have}" if found.groups > 1 else "there are"
+        parts.append(f"{groups} too few {called.people} to tell")
+    if found.beyond:
+        where = f"in {found.beyond:,} of {found.groups:,} groups " if found.groups > 1 else ""
+        empty = ", groups of nobody included" if found.beyond > found.drowned and found.groups > 1 else ""
+        than = "a quarter of the range" if found.bounded else f"the number itself{empty}"
+        parts.append(f"{where}the error exceeds {than}")
+    return f"At ε = {format_epsilon(found.epsilon)}, {found.column}: {'; '.join(parts)}."
+
+
+def word_too_few(found: method.TooFewToTell, called: Words) -> str:
+    have = "1 has" if found.numbers == 1 else f"{found.numbers:,} have"
+    return (
+        f"At ε = {format_epsilon(found.epsilon)}, of {found.total:,} numbers {have} too few {called.people} behind "
+        "them to tell. The preference takes the error that such a number has at the smallest ε where it can be told; "
+        "it leaves out those that can be told at no candidate."
+    )
+
+
+def count_guesses(advantage: float) -> str:
+    """Write how many more of 100 guesses are right at most, by this membership advantage (P4)."""
+    return round_up(50 * advantage, most=50)
+
+
+def round_up(value: float, most: float = math.inf) -> str:
+    """Write an upper limit of a risk, rounded up to two significant digits: 12.31 becomes 13.
+
+    ``most``: the largest value that the limit can have, such as 100 for percents. A limit that would round up to
+    ``most`` gets more digits, up to nine: 99.99 stays 99.99, and 99.9999999999 becomes 100.
+    """
+    if value <= 0.0 or not math.isfinite(value):
+        return format_number(value)
+    for digits in range(2, 10):
+        step = 10.0 ** (math.floor(math.log10(value)) + 1 - digits)
+        rounded = math.ceil(value / step * (1.0 - 1e-12)) * step
+        if rounded < most:
+            return format_number(rounded, digits)
+    return format_number(most)
