@@ -174,7 +174,7 @@ def build_view(
         measured=measured,
         offer=offer,
         choice=choice,
-        cautions=list_cautions(found, summary, selected, called),
+        cautions=list_cautions(found, summary.advice if refusal is None else "", selected, called),
         line=" ".join(line),
         states=states,
         notes=tuple(note for note in dict.fromkeys(remarks) if note not in (*line, *states)),
