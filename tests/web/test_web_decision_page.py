@@ -66,9 +66,9 @@ def test_first_screen_holds_what_decides(site: Site, open_page: OpenPage) -> Non
         assert 0 <= box["y"] < box["y"] + box["height"] <= 900, name
     assert Axe().run(carol).response["violations"] == []
 
-    carol.click("#range tr[data-index] >> text='0.3'")  # a row of the picture stands for its ε
-    wait_for_epsilon(carol, "0.3")
-    expect(carol.locator("#range tr.selected th")).to_have_text("0.3")
+    carol.click("#range tr[data-index] >> text='0.6'")  # a row of the picture stands for its ε
+    wait_for_epsilon(carol, "0.6")
+    expect(carol.locator("#range tr.selected th")).to_have_text("0.6")
     carol.click("text=Each of the 30 numbers")
     expect(carol.locator("#numbers tbody tr")).to_have_count(30)
     carol.set_viewport_size({"width": 390, "height": 844})

@@ -47,7 +47,7 @@ def count_untold(column: ColumnAccuracy) -> str:
 
 
 def format_error(error: float, rows: str | None = None) -> str:
-    """Write a 95 % error to two digits. ``rows``: what rows are called, if it counts them, as a draw by rank does."""
+    """Write a 95 % error to two digits. ``rows``: what rows are called, if it counts them: drawn by rank (E3)."""
     return f"± {format_number(error, 2)}" if rows is None else f"± {math.ceil(error):,} {rows}"
 
 

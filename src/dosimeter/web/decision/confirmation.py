@@ -104,9 +104,8 @@ class Confirmation:
     @property
     def warnings(self) -> tuple[str, ...]:
         """Return the warnings of the page, but the one that is on top of this page already."""
-        found = (
-            () if self.findings is None or self.summary is None else list_cautions(self.findings, self.summary, self.at)
-        )
+        findings, summary = self.findings or (), self.summary
+        found = [] if summary is None else list_cautions(findings, summary.advice, self.at, self.called)
         return word_all((each for each in found if not isinstance(each, people.SinglesOut)), self.called)
 
     @property

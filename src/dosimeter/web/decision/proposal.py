@@ -15,7 +15,6 @@ from dosimeter.findings import (
     Finding,
     LooserThanOwn,
     Proposal,
-    Summary,
     find_for_proposal,
     pick,
     word,
@@ -23,6 +22,7 @@ from dosimeter.findings import (
 from dosimeter.findings import on_people as people
 from dosimeter.release import find_refusal
 from dosimeter.risk import PRESETS
+from dosimeter.schema import Words
 from dosimeter.web.decision.form import find_preset
 from dosimeter.web.decision.measured import MeasuredQuery
 from dosimeter.web.decision.offer import Offer
@@ -84,8 +84,8 @@ def find_for_approval(
     return find_for_proposal(proposal, costs)
 
 
-def list_cautions(findings: Iterable[Finding], summary: Summary, epsilon: float) -> list[Finding]:
-    """Return what a controller must read first of this ε, but for what the verdict says already.
+def list_cautions(findings: Iterable[Finding], said: str, epsilon: float, called: Words) -> list[Finding]:
+    """Return what a controller must read first of this ε, but for what the verdict says already (``said``).
 
     That the preference decides nothing is said by the line on risk; what the largest candidate would do is a remark. So
     is what larger ε's are allowed by.
@@ -94,7 +94,7 @@ def list_cautions(findings: Iterable[Finding], summary: Summary, epsilon: float)
     def is_told(found: Finding) -> bool:
         if isinstance(found, people.AllowedByGroups):
             return found.by_cell is not None and epsilon <= found.by_cell
-        return isinstance(found, UNDECIDED) or word(found) in summary.advice
+        return isinstance(found, UNDECIDED) or word(found, called) in said
 
     return [found for found in pick(findings, CAUTIONS) if not is_told(found)]
 

@@ -166,16 +166,15 @@ def build_view(
     found = find_for_approval(measured, offer, selected, cost.findings, wanted=wanted_error, own=own)
     called = measured.risk.plan.words
     told, refusal, summary = pick(found, (*GIVEN, *STATES)), offer.refuse(selected), summarize(found, called)
-    line = word_all(
-        (each for each in pick(told, GIVEN) if each.weight is Weight.AGAINST), called
-    )  # why nothing is found
+    against = [each for each in pick(told, GIVEN) if each.weight is Weight.AGAINST]
+    line = word_all(against, called)  # why nothing is found
     states = word_all((each for each in pick(told, STATES) if each.weight is Weight.WARNING), called)
     remarks = [*word_all((*told, *pick(found, ASIDE)), called), *choice.notes]
     return DecisionView(
         measured=measured,
         offer=offer,
         choice=choice,
-        cautions=list_cautions(found, summary, selected),
+        cautions=list_cautions(found, summary.advice if refusal is None else "", selected, called),
         line=" ".join(line),
         states=states,
         notes=tuple(note for note in dict.fromkeys(remarks) if note not in (*line, *states)),
