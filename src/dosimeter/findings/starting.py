@@ -6,12 +6,14 @@ above what the preference, the cell indicator or the account allows.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, Protocol
 
 from dosimeter.html import Private
 from dosimeter.json_values import JsonObject
+from dosimeter.risk import SAFE_ADVANTAGE, find_safe
 from dosimeter.show import format_epsilon, format_number
 
 if TYPE_CHECKING:
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
 USUAL = 0.05
 """The typical relative error that the start gives where no accuracy is wanted (E6)."""
 
-Reason = Literal["wanted", "usual", "bias", "preference", "cells", "account", "unmet", "refused", "given"]
+Reason = Literal["wanted", "usual", "bias", "preference", "cells", "guesses", "account", "unmet", "refused", "given"]
 
 
 class Accuracy(Protocol):
@@ -51,25 +53,46 @@ class Start(Private):
 def find_start(
     choice: Choice, accuracies: Mapping[float, Accuracy], granted: Collection[float], wanted: float | None = None
 ) -> Start:
-    """Return where to start.
+    """Return where to start where the preference was evaluated.
 
     ``choice``: by the preference that limits the start. ``accuracies``: of the answer, by ε. ``granted``: the ε's that
-    the account allows. ``wanted``: the error that the analyst would like.
+    the account allows. ``wanted``: the error that the analyst would like. What limits no risk does not limit the start:
+    where every candidate meets the preference (F4), nobody's membership advantage exceeds 0.25 there.
     """
-    allowed = sorted(set(choice.meeting) & set(granted))
+    limits: list[tuple[float, Reason]] = [(math.inf, "preference")]
+    if choice.epsilon is not None and choice.epsilon_cell != choice.epsilon:
+        limits.append((choice.epsilon_cell or 0.0, "cells"))
+    if choice.undecided:
+        limits.append((find_safe(choice.candidates) or 0.0, "guesses"))
+    most, held = min(limits)
+    return pick_start(choice.meeting, granted, accuracies, wanted, most=most, held=held)
+
+
+def pick_start(
+    meeting: Collection[float],
+    granted: Collection[float],
+    accuracies: Mapping[float, Accuracy],
+    wanted: float | None,
+    *,
+    most: float,
+    held: Reason = "preference",
+) -> Start:
+    """Return where to start among the candidates that meet the preference, and are granted, and at most ``most``.
+
+    ``held``: what it is that allows no more than ``most``.
+    """
+    allowed = sorted(set(meeting) & set(granted))
     if not allowed:
-        return Start(None, "refused" if choice.meeting else "unmet", wanted)
-    most = max(allowed) if choice.epsilon is None or choice.epsilon == choice.epsilon_cell else choice.epsilon_cell
-    within = [epsilon for epsilon in allowed if most is not None and epsilon <= most]
+        return Start(None, "refused" if meeting else "unmet", wanted)
+    within = [epsilon for epsilon in allowed if epsilon <= most]
     if not within:
-        return Start(None, "cells", wanted)
+        return Start(None, held, wanted)
     exact, reason = _find_exact_enough(accuracies, wanted)
     enough = next((epsilon for epsilon in within if exact(epsilon)), None)
     if enough is not None:
         return Start(enough, reason, wanted)
-    if len(within) < len(allowed):
-        return Start(within[-1], "cells", wanted)
-    return Start(within[-1], "preference" if within[-1] == max(choice.meeting) else "account", wanted)
+    last = within[-1]
+    return Start(last, held if last < allowed[-1] else "preference" if last == max(meeting) else "account", wanted)
 
 
 def _find_exact_enough(
@@ -92,7 +115,10 @@ _WORDS: Mapping[Reason, Callable[[Start], str]] = {
     "wanted": lambda start: f"the smallest that gives ± {format_number(start.wanted or 0.0, 4)}, as asked",
     "usual": lambda start: f"the smallest with a typical error of {USUAL:.0%}".replace("%", " %"),
     "bias": lambda start: "the smallest whose noise is small enough; what is cut is more",
-    "preference": lambda start: "the largest that the preference allows",
+    "preference": lambda start: (
+        "the preference allows none of them" if start.epsilon is None else "the largest that the preference allows"
+    ),
+    "guesses": lambda start: f"more would give away more than {50.0 * SAFE_ADVANTAGE:g} of 100 guesses",
     "cells": lambda start: (
         "no ε is allowed by the numbers that one person reaches"
         if start.epsilon is None

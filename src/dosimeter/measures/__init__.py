@@ -11,12 +11,12 @@ from dosimeter.measures.counts import Count, CountRows
 from dosimeter.measures.distinct import CountDistinct, CountIndividuals
 from dosimeter.measures.estimates import Estimate, SingleMeasure
 from dosimeter.measures.means import BoundedMean, Mean
-from dosimeter.measures.measure import ArgumentMeasure, Dependence, GroupColumn, Measure, Reducible, Seen
+from dosimeter.measures.measure import ArgumentMeasure, Dependence, GroupColumn, Measure, Reducible, Seen, Total
 from dosimeter.measures.moments import Deviation, Variance
 from dosimeter.measures.near_values import NearValues
 from dosimeter.measures.noise_grid import SensitivityFacts
 from dosimeter.measures.quantiles import OrderStatistic
 from dosimeter.measures.ranks import Rank, candidate_step
 from dosimeter.measures.reading import AggregateCall, Distinct, Source, take_spread
-from dosimeter.measures.sums import Sum
+from dosimeter.measures.sums import Centred, CentredSquares, Sum
 from dosimeter.measures.units import Entries, Joined, Tally, UnitField, UnitRows, Values, WholeNumbers

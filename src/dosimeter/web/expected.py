@@ -11,9 +11,22 @@ from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
 
+import numpy as np
+
+from dosimeter.arrays import FloatArray
+from dosimeter.measures import Centred, CentredSquares, Sum, Total
 from dosimeter.planning import QueryPlan
-from dosimeter.postprocess import find_rank_columns, foresee_accuracy, list_group_errors, rank_errors
+from dosimeter.postprocess import (
+    Keys,
+    Numbers,
+    count_drawn,
+    find_rank_columns,
+    foresee_accuracy,
+    list_group_errors,
+    rank_errors,
+)
 from dosimeter.release import PreparedRelease
+from dosimeter.risk import AnswerAccuracy
 from dosimeter.schema import Scalar
 from dosimeter.web.public import ExpectedError, ExpectedErrors
 
@@ -74,6 +87,47 @@ def _foresee_sizes(prepared: PreparedRelease, plan: QueryPlan, epsilon: float) -
 
 def _scale(prepared: PreparedRelease, epsilon: float) -> float:
     return prepared.mechanism.scale(prepared.plan.sensitivity(prepared.mechanism.norm), epsilon)
+
+
+def expect_accuracies(prepared: PreparedRelease, epsilons: Sequence[float]) -> dict[float, AnswerAccuracy]:
+    """Return the accuracy to expect at each ε if the declared people were spread evenly over groups and bounds.
+
+    Nothing is read from the data. Empty where the schema declares no number of people, or no groups.
+    """
+    plan, people = prepared.plan, prepared.plan.schema.individuals
+    if people is None or plan.k is None or not plan.aggregate_names:
+        return {}
+    ordered = sorted(epsilons)
+    numbers: list[tuple[Keys, Numbers]] = []
+    ranked: dict[tuple[int, int], FloatArray] = {}
+    for at, block in enumerate(plan.answered):
+        size = Fraction(people, max(1, len(block.group_keys or ())))
+        numbers.append(([(None,) * len(block.groups)], [_expect_numbers(block, size)]))
+        for place, rank in block.ranks.items():  # by how many of a group's rows, as a share of the width
+            rows = np.array([plan.rank_error(rank, epsilon, count_drawn(plan)) for epsilon in ordered])
+            width = float(rank.argument.width * rank.argument.unit)
+            ranked[at, place] = (width * np.minimum(rows / float(size), 1.0)).reshape(-1, 1)
+    found = foresee_accuracy(
+        plan, prepared.mechanism, [_scale(prepared, epsilon) for epsilon in ordered], numbers, ranked=ranked
+    )
+    return {epsilon: AnswerAccuracy.of(columns) for epsilon, columns in zip(ordered, found, strict=True)}
+
+
+def _expect_numbers(plan: QueryPlan, people: Fraction) -> list[Fraction]:
+    """Return the numbers of the measures over so many people with one row each, values spread evenly over bounds."""
+    numbers = [Fraction(0)] * len(plan.measures)
+    for at, measure in enumerate(plan.measures):
+        match measure:
+            case Sum(argument=argument):
+                numbers[at] = people * (argument.middle or argument.largest * argument.unit / 2)
+            case CentredSquares(argument=argument):
+                numbers[at] = people * (argument.width * argument.unit) ** 2 / 12
+            case Total() if not isinstance(measure, Centred):  # a count
+                numbers[at] = people
+    for estimate in plan.estimates:
+        for at, number in zip(estimate.measures, estimate.spread_evenly(float(people)) or (), strict=False):
+            numbers[at] = Fraction(number)
+    return numbers
 
 
 def find_needed(

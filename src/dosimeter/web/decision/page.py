@@ -14,7 +14,7 @@ from fastapi import Request
 from fastapi.responses import Response
 
 from dosimeter.errors import DosimeterError
-from dosimeter.findings import Choice
+from dosimeter.findings import Choice, Start
 from dosimeter.ledger import Entry
 from dosimeter.problems import Surface
 from dosimeter.risk import PRESETS, Preference, parse_preference
@@ -120,7 +120,7 @@ class UnseenPage:
     enough: float | None  # the smallest of the choices with the wanted accuracy
     limit: float | None
     standard: Standard
-    start: float | None
+    start: Start | None
     shown: int
     cost: CostView
     risk: str
@@ -258,8 +258,9 @@ def _describe_unseen(state: ServerState, case: Case, offer: Offer, head: PageHea
     refused, choices = offer.refuse(offer.largest), tuple(list_choices(offer, case.prepared))
     wanted, limit = case.query.wanted_error, standard.find_limit(case.prepared, offer.remaining)
     enough = None if wanted is None else find_needed(case.prepared, wanted, offer.remaining, most=None)
-    start = find_unseen_start(enough, limit)
-    matter = [each for each in (head.form.epsilon, enough, limit) if each is not None]
+    start = None if offer.testing else find_unseen_start(case.prepared, offer.remaining, limit, wanted)
+    begun = None if start is None else start.epsilon
+    matter = [each for each in (head.form.epsilon, enough, begun) if each is not None]
     return UnseenPage(
         head=head,
         barred="" if refused is None else refused.message,
@@ -273,7 +274,7 @@ def _describe_unseen(state: ServerState, case: Case, offer: Offer, head: PageHea
         shown=count_shown(choices, matter),
         cost=view_cost(offer, offer.largest),
         risk=word_suspicion(offer, case.prepared, None) if offer.testing else "",
-        preview=preview_for_analyst(state, case, offer, head.form.epsilon or start or offer.largest, chosen=False),
+        preview=preview_for_analyst(state, case, offer, head.form.epsilon or begun or offer.largest, chosen=False),
     )
 
 

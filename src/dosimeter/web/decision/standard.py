@@ -6,13 +6,15 @@ preference that it stands for, and the largest ε that it surely allows, which f
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+import numpy as np
+
 from dosimeter.measures import Count, CountRows
+from dosimeter.planning import QueryPlan
 from dosimeter.release import PreparedRelease
-from dosimeter.risk import PRESETS, Preference
+from dosimeter.risk import PRESETS, Preference, advantage
 from dosimeter.schema import Schema
 from dosimeter.web.decision.form import DecisionForm, write_preference
 from dosimeter.web.state import ServerState
@@ -44,21 +46,44 @@ class Standard:
     def find_limit(self, prepared: PreparedRelease, candidates: Iterable[float]) -> float | None:
         """Return the largest candidate that this standard allows whatever the data; None if the schema does not tell.
 
-        Under pure noise nobody's membership advantage exceeds tanh(ε/2) (P4), and in one count of k noisy numbers least
-        ÷ most exposed is at least k/(k + ε) (R3), which it is exactly if somebody is in it and somebody is not. A limit
-        on errors is left out.
+        Nobody's membership advantage exceeds that of somebody who moves the answer by Δ (P4). In one count, least ÷
+        most exposed is at least k/(k + ε), k being how many noisy numbers one individual can reach (R11), which it is
+        exactly if somebody is in it and somebody is not. A limit on errors is left out.
         """
         plan = prepared.plan
-        if not prepared.mechanism.pure or plan.threshold is not None or plan.ranks:
-            return None
         if self.name != OWN:
             most = find_most_advantage(self.name)
-            met = [each for each in candidates if most is not None and math.tanh(0.5 * each) <= most * (1.0 + 1e-12)]
+            met = [each for each in candidates if most is not None and _limit_advantage(prepared, each) <= most * _UP]
         else:
             counts = [each for each in plan.all_measures if isinstance(each, (Count, CountRows))]
-            k = plan.k if len(plan.all_measures) == len(counts) == 1 else None
-            met = [] if k is None else list_allowed(candidates, self.percents["normal"], k)
+            k = plan.k if len(plan.all_measures) == len(counts) == 1 and prepared.mechanism.pure else None
+            met = [] if k is None else list_allowed(candidates, self.percents["normal"], min(k, _most_rows(plan)))
         return max(met, default=None)
+
+
+_UP = 1.0 + 1e-12
+
+
+def _limit_advantage(prepared: PreparedRelease, epsilon: float) -> float:
+    """Return the largest membership advantage that anybody can have in an answer at this ε, whatever the data (P4)."""
+    plan, mechanism = prepared.plan, prepared.mechanism
+    sensitivity = plan.sensitivity(mechanism.norm)
+    (found,) = advantage(
+        np.array([sensitivity]),
+        mechanism,
+        sensitivity=sensitivity,
+        scale=mechanism.scale(sensitivity, epsilon),
+        epsilon=epsilon,
+        grids=plan.grids(mechanism.norm),
+        cells=_most_rows(plan) * len(plan.all_measures),
+        shares=np.ones(1) if plan.ranks else None,
+        group_delta=0.0 if plan.threshold is None else plan.threshold.delta,
+    )
+    return float(found)
+
+
+def _most_rows(plan: QueryPlan) -> int:
+    return 1 if plan.schema.unit == "row" or plan.is_one_row_each else plan.schema.max_rows_per_unit
 
 
 def read_standards(state: ServerState, user: User) -> Standard:

@@ -6,13 +6,13 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dosimeter.findings import write_reading
+from dosimeter.findings import Start, pick_start, write_reading
 from dosimeter.planning import find_even_chance
 from dosimeter.release import PreparedRelease
 from dosimeter.risk import posterior_probability
 from dosimeter.show import format_epsilon, format_number
 from dosimeter.web.decision.offer import Offer
-from dosimeter.web.expected import expect_errors
+from dosimeter.web.expected import expect_accuracies, expect_errors
 from dosimeter.web.public import ExpectedErrors
 
 MOST_COLUMNS = 4  # of the table to choose from without looking
@@ -58,13 +58,19 @@ def count_shown(choices: Sequence[BlindChoice], matter: Sequence[float]) -> int:
     return max(1, sum(each.epsilon >= least for each in choices)) if choices else 0
 
 
-def find_unseen_start(enough: float | None, limit: float | None) -> float | None:
-    """Return the ε that is selected before anybody looked: the smallest that is exact enough, never above ``limit``.
+def find_unseen_start(
+    prepared: PreparedRelease, granted: Sequence[float], limit: float | None, wanted: float | None
+) -> Start | None:
+    """Return where to start before anybody looked: by the accuracy that the schema alone lets expect.
 
-    ``enough``: the smallest ε with the wanted error; without it nothing tells which ε would do, and none is selected.
-    ``limit``: the largest that the controller's standard allows whatever the data; None if the schema does not tell.
+    ``granted``: the candidates that the account still allows. ``limit``: the largest that the controller's standard
+    allows whatever the data; None if the schema does not tell. None where it does not tell how exact an answer would
+    be: then no ε is selected.
     """
-    return enough if enough is None or limit is None else min(enough, limit)
+    accuracies = expect_accuracies(prepared, granted)
+    if not accuracies:
+        return None
+    return pick_start(granted, granted, accuracies, wanted, most=math.inf if limit is None else limit)
 
 
 def expect_unseen(prepared: PreparedRelease, epsilons: Sequence[float]) -> ExpectedErrors:

@@ -28,7 +28,7 @@ from dosimeter.findings import (
     word_all,
 )
 from dosimeter.findings import on_people as people
-from dosimeter.risk import SAFE_ADVANTAGE, find_safe
+from dosimeter.risk import find_safe
 from dosimeter.schema import Words
 from dosimeter.show import (
     count_decimals,
@@ -62,7 +62,6 @@ from dosimeter.web.decision.undeclared import describe_shown
 from dosimeter.web.http import Refused
 
 MOST_NOTES = 4
-_SAFE_GUESSES = f"at most {50 * SAFE_ADVANTAGE:g} more of 100 guesses are right"
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,18 +239,14 @@ def _find_instead(offer: Offer, selected: float, start: float) -> float | None:
 def find_slider_start(measured: MeasuredQuery, offer: Offer, choice: Choice, wanted_error: float | None) -> SliderStart:
     """Return where the slider starts: at the ε that ``find_start`` gives, or that the noisy test likely finds.
 
-    Where every candidate meets the preference (F4), the start has a small membership advantage at most. Where there is
-    none, the slider stands at the largest ε that meets the preference's conditions on people, if that is known,
-    otherwise at the smallest.
+    Where there is none, the slider stands at the largest ε that meets the preference's conditions on people, if that is
+    known, otherwise at the smallest.
     """
     if offer.testing and offer.found is not None:
         return SliderStart(offer.found, "the ε that the noisy test likely finds")
-    safe = find_safe(choice.candidates) if choice.undecided else None  # what limits no risk must not limit the start
-    granted = [each for each in offer.remaining if safe is None or each <= safe]
-    start = find_start(choice, measured.answers, granted, wanted_error)
+    start = find_start(choice, measured.answers, offer.remaining, wanted_error)
     if start.epsilon is not None:
-        by_guesses = safe is not None and start.reason == "account" and start.epsilon == safe
-        return SliderStart(start.epsilon, f"here {_SAFE_GUESSES}" if by_guesses else start.why)
+        return SliderStart(start.epsilon, start.why)
     limits = choice.preference.without_errors() if choice.preference.about_errors else None
     limited = None if limits is None else measured.recall(limits)
     shown = None if limited is None else limited.find_granted(offer.remaining)
