@@ -9,10 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from scipy.stats import binom
 
 from dosimeter import Dataset, Ledger
 from tests.cut_visits import QUERIES, TABLE, ask_duckdb, declare_with, measure_apart
 from tests.known import known
+from tests.statistical.coverage_cases import ALPHA
 
 MEDIAN = "SELECT MEDIAN(nights) AS x FROM visits WHERE ward = 'a' AND pid >= 0"
 
@@ -43,4 +45,5 @@ def test_a_released_number_lies_within_error_and_bias_of_the_plain_one(
                 stated += 1
                 within += far <= abs(measured[group] - plain[group]) + error + 1e-9
     assert stated >= releases // 2
-    assert within >= 0.94 * stated - (0 if releases > 100 else 3)
+    assert binom.cdf(within, stated, 0.95) > ALPHA
+    assert releases < 1000 or within >= 0.94 * stated

@@ -116,7 +116,9 @@ def test_demo_tells_its_whole_story_and_stops_at_once(slow: Slow) -> None:
                 assert "Decide without looking" in read_text(carol.get(f"/decide/{query}").text)
                 carol.act(f"/decide/{query}/look")
                 measure(carol, query)
-            assert all("Largest ε that meets" in read_text(carol.get(f"/decide/{query}").text) for query in waiting)
+            assert all(
+                "What an attacker could learn" in read_text(carol.get(f"/decide/{query}").text) for query in waiting
+            )
             assert anna.get("/queries").text.count("/queries/") >= 4
             statuses: list[int] = []
 

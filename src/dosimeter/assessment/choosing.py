@@ -97,6 +97,7 @@ def choose(
             hidden=hidden,
             wanted=None,
             looser=None,
+            beyond=None,
             refusal=refusal,
             smallest=risk.smallest_group(),
             meets_people=people is not None and epsilon in choose(risk, people, [epsilon]).meeting,

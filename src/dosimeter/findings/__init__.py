@@ -35,7 +35,7 @@ from dosimeter.findings.on_account import (
 )
 from dosimeter.findings.on_answer import MetButNotGranted
 from dosimeter.findings.on_method import Remark
-from dosimeter.findings.on_people import FEW, FailsPreference, LooserThanOwn
+from dosimeter.findings.on_people import FEW, BeyondStandard, FailsPreference, LooserThanOwn
 from dosimeter.findings.sentences import word, word_all
 from dosimeter.findings.starting import Start, find_start, pick_start, word_start
 from dosimeter.findings.verdict import Summary, Verdict, summarize

@@ -38,7 +38,8 @@ class Proposal:
     the one that it would find without noise. ``hidden``: ε is found from the data and hidden (algorithm 1). ``worst``:
     with the test, the largest ε that it can find; otherwise this ε. ``epsilon_svt``: what the test costs. ``wanted``:
     the error that the analyst would like; ``enough``: the smallest ε that gives it. ``looser``: the preference is
-    looser than the controller's own threshold; None if it is not. ``refusal``: why the account grants none of the
+    looser than the controller's own standard; None if it is not. ``beyond``: the noisy test likely finds more than
+    that standard allows. ``refusal``: why the account grants none of the
     candidates that meet the preference; None if it grants one. ``smallest``: how many people the smallest group holds.
     ``meets_people``: whether ``at`` meets the preference's conditions on people alone. ``here``: what is worth saying
     of ``at`` whatever the preference. ``accuracies``: how accurate the answer is, by ε.
@@ -54,6 +55,7 @@ class Proposal:
     hidden: bool
     wanted: float | None
     looser: people.LooserThanOwn | None
+    beyond: people.BeyondStandard | None
     refusal: AccountRefuses | None
     smallest: int | None
     meets_people: bool
@@ -98,6 +100,8 @@ def _find_fit(asked: Proposal) -> Iterator[Finding]:
         yield people.FoundFromData()
     if asked.looser is not None:
         yield asked.looser
+    if asked.beyond is not None:
+        yield asked.beyond
 
 
 def _lacks_accuracy(asked: Proposal) -> bool:

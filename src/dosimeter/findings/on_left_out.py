@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from dosimeter.findings.finding import Finding, Subject, Weight
-from dosimeter.show import format_number, format_percent, join_names
+from dosimeter.show import format_number, join_names
 
 if TYPE_CHECKING:
     from dosimeter.influence import LeftOut
@@ -99,18 +99,22 @@ def find_left_out(found: LeftOut, columns: tuple[ColumnAccuracy, ...], most: int
 # ---------------------------------------------------------------- their sentences
 
 
+def _percent(share: float) -> str:
+    return f"{format_number(100.0 * share, 2)} %"
+
+
 def word_off(found: NumbersOff, called: Words) -> str:
     """Say how far the numbers are off, and by what."""
     causes = []
     if found.cut:
-        causes.append(f"{format_percent(found.cut)} of the {called.rows} are not counted")
+        causes.append(f"{_percent(found.cut)} of the {called.rows} are not counted")
     if found.clamped:
         causes.append(f"values of {join_names(found.clamped)} beyond their bounds count as the bounds")
     name = f"{found.column} is" if found.named else "the numbers are"
     size = format_number(found.typical, 2)
     way = "too small" if found.direction < 0 else "too large" if found.direction > 0 else "off"
     of = " of the range" if found.bounded else ""
-    share = f" ({format_percent(found.relative)}{of})" if found.relative else ""
+    share = f" ({_percent(found.relative)}{of})" if found.relative else ""
     most = (
         "" if found.worst < 2.0 * found.typical else f", and up to {format_number(found.worst, 2)} in the worst group"
     )
@@ -122,18 +126,18 @@ def word_off(found: NumbersOff, called: Words) -> str:
 def word_rows_cut(found: RowsCut, called: Words) -> str:
     """Say how many rows do not count."""
     verb = "counts" if found.most == 1 else "count"
-    cut, share = called.count_rows(found.rows), format_percent(found.share)
+    cut, share = called.count_rows(found.rows), _percent(found.share)
     return f"At most {called.count_rows(found.most)} of each {called.individual} {verb}: {cut} ({share}) do not."
 
 
 def word_clamped(found: ValuesClamped, called: Words) -> str:
     """Say how many values are beyond what is declared."""
-    told = (f"{name} in {called.count_rows(values)} ({format_percent(share)})" for name, values, share in found.columns)
+    told = (f"{name} in {called.count_rows(values)} ({_percent(share)})" for name, values, share in found.columns)
     return f"Values lie beyond what is declared, and count as the nearest bound, or not at all: {', '.join(told)}."
 
 
 def word_outside(found: OutsideGroups, called: Words) -> str:
     """Say how many people are in no declared group."""
     are, they = ("is", "they are in no number") if found.people == 1 else ("are", "they are in no number")
-    people, share = called.count_people(found.people), format_percent(found.share)
+    people, share = called.count_people(found.people), _percent(found.share)
     return f"{people} ({share}) {are} in groups that the schema does not declare: {they}."

@@ -101,6 +101,17 @@ class TestAtWorst(WarningOfPeople):
     likely: float | None
 
 
+class BeyondStandard(AgainstPeople):
+    """The noisy test likely finds an ε above what the controller's own standard allows. ``name``: of the standard.
+
+    ``allowed``: the largest ε that it allows; None if it allows none.
+    """
+
+    epsilon: float
+    name: str
+    allowed: float | None
+
+
 class AllowedByGroups(WarningOfPeople):
     """The preference allows this ε only because the noise in all groups is counted (R11).
 

@@ -346,6 +346,11 @@ SENTENCES: Mapping[type[Finding], str | Callable[[Any], str] | Counted] = {
     people.NoLimitOnRisk: "The preference does not limit the risk: look at the guesses.",
     people.LooserThanOwn: _word_looser,
     people.TestAtWorst: _word_test,
+    people.BeyondStandard: lambda found: (
+        f"ε = {format_epsilon(found.epsilon)} is more than your own standard, "
+        f"{'least ÷ most exposed' if found.name == 'own' else found.name}, allows: "
+        f"{'none' if found.allowed is None else f'{format_epsilon(found.allowed)} at most'}."
+    ),
     people.AllowedByGroups: Counted(_word_by_groups),
     people.DecidesNothing: Counted(_word_decides_nothing),
     people.NobodyMoves: _word_nobody_moves,

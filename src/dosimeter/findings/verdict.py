@@ -57,6 +57,7 @@ _LINES: Mapping[str, tuple[Subject, tuple[type[Finding], ...]]] = {
         Subject.PEOPLE,
         (
             people.TestAtWorst,
+            people.BeyondStandard,
             people.MetByAll,
             people.NoLimitOnRisk,
             people.MeetsPreference,
@@ -87,6 +88,7 @@ _WHAT_TO_DO: Mapping[type[Finding], str] = {
     people.SinglesOut: "Deny it, or ask for changes.",
     people.NobodyTouched: "Deny it, or ask for changes.",
     left.NumbersFarOff: "Ask for changes, or let more rows and values count.",
+    people.BeyondStandard: "Deny it, or ask for changes; a stricter threshold in the settings would find less.",
     people.FailsPreference: "Choose another, or ask for changes.",
     people.FailsByAccuracy: "Choose another, or ask for changes.",
     people.FewTouched: "Ask for changes, unless the purpose is worth exposing them.",
@@ -120,6 +122,8 @@ def _advise(findings: Sequence[Finding], verdict: Verdict, called: Words) -> lis
     last = [each for each in findings if isinstance(each, account.TakesAllLeft)]
     if verdict is Verdict.AGAINST:
         first = next(each for each in findings if each.weight is Weight.AGAINST)
+        if isinstance(first, (people.FailsByAccuracy, answer.NotAsExactAsAsked)):  # a bias that no ε mends comes first
+            first = next((each for each in findings if isinstance(each, left.NumbersFarOff)), first)
         return [*_advise_against(first, findings, called), *word_all(last)]
     if verdict is Verdict.FOR:
         return ["Nothing here speaks against it. Judge the purpose."]

@@ -47,6 +47,8 @@ def word_errors(
 
 def word_gain(found: answer.Errors, called: Words) -> str:
     told = word_errors(found.columns, found.accuracy, most=found.most, called=called)
+    if any(each.bias is not None and each.bias.worst for each in found.accuracy.columns):  # that is told beside it
+        return f"At ε = {format_epsilon(found.epsilon)} the noise adds {told.split('; ')[0]}."
     if found.share is not None and found.accuracy.numbers + found.accuracy.bounded:
         of = " of the range" if not found.accuracy.numbers else "" if not found.alone else " of it"
         percent = f"{format_number(100.0 * found.share, 2)} %{of}"

@@ -105,7 +105,8 @@ class UnseenPage:
     ``missing``: a sentence on the others. ``expected``: the errors by column.
     ``enough``: the smallest ε that gives the wanted error. ``limit``: the largest ε that the controller's ``standard``
     allows whatever the data; None if the schema does not tell. ``start``: the ε that is selected at first; None if none
-    is. ``shown``: how many of the choices are shown at once; the others are folded. ``cost``: what an approval costs.
+    is. ``shown``: after how many of the choices the smaller ones are folded; ``beyond``: how many of the largest are
+    folded, because the standard allows none of them. ``cost``: what an approval costs.
     ``risk``: what an attacker could learn, where the noisy test finds ε. ``preview``: the answer as its analyst will
     see it.
     """
@@ -122,6 +123,7 @@ class UnseenPage:
     standard: Standard
     start: Start | None
     shown: int
+    beyond: int
     cost: CostView
     risk: str
     preview: AnswerPreview
@@ -272,6 +274,7 @@ def _describe_unseen(state: ServerState, case: Case, offer: Offer, head: PageHea
         standard=standard,
         start=start,
         shown=count_shown(choices, matter),
+        beyond=0 if begun is None or limit is None else sum(each.epsilon > limit for each in choices),
         cost=view_cost(offer, offer.largest),
         risk=word_suspicion(offer, case.prepared, None) if offer.testing else "",
         preview=preview_for_analyst(state, case, offer, head.form.epsilon or begun or offer.largest, chosen=False),

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 from dosimeter.findings import (
     CAUTIONS,
+    BeyondStandard,
     Choice,
     Finding,
     LooserThanOwn,
@@ -75,6 +76,7 @@ def find_for_approval(
         hidden=offer.algorithm == "find",
         wanted=wanted,
         looser=find_looser(offer, own),
+        beyond=_find_beyond(offer, own, at) if offer.testing else None,
         refusal=None if offer.found is not None else find_refusal(offer.charges, choice.meeting),
         smallest=measured.smallest_group,
         meets_people=by_people is not None and any(c.satisfied for c in by_people.candidates if c.epsilon == at),
@@ -82,6 +84,14 @@ def find_for_approval(
         accuracies=measured.answers,
     )
     return find_for_proposal(proposal, costs)
+
+
+def _find_beyond(offer: Offer, own: OwnThreshold | None, epsilon: float) -> BeyondStandard | None:
+    """Return that the ε that the noisy test likely finds is above what the controller's own standard allows."""
+    if own is None:
+        return None
+    allowed = offer.prefer(own.choice).found
+    return None if allowed is not None and epsilon <= allowed else BeyondStandard(epsilon, own.name, allowed)
 
 
 def list_cautions(findings: Iterable[Finding], said: str, epsilon: float, called: Words) -> list[Finding]:
