@@ -192,10 +192,12 @@ def test_blind_page_starts_below_the_own_standard_and_folds_small_epsilons(site:
     opened = open_page(site, "carol")
     opened.goto(f"/decide/{query_id}")
     rows = opened.locator("table.choices tbody tr")
-    smaller = sum(epsilon < 0.1 for epsilon in site.state.datasets["clinic"].candidates)
+    candidates = site.state.datasets["clinic"].candidates
+    smaller, larger = sum(epsilon < 0.1 for epsilon in candidates), sum(0.5 < epsilon <= 3.0 for epsilon in candidates)
     expect(opened.get_by_text(f"{smaller} smaller ε")).to_be_visible()
+    expect(opened.get_by_text(f"{larger} larger ε, beyond your preference")).to_be_visible()
     shown = rows.locator("visible=true")
-    expect(shown).to_have_count(rows.count() - smaller)
+    expect(shown).to_have_count(rows.count() - smaller - larger)
     opened.get_by_text(f"{smaller} smaller ε").click()
     expect(rows.last).to_be_visible()
 
