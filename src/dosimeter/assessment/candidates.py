@@ -129,13 +129,8 @@ def foresee_each(
             unknown=left_out and risk.plain is None,
         )
         foreseen.update({(epsilon, clamp, known): each for epsilon, each in zip(missing, found, strict=True)})
-    return [
-        keep_worst(
-            foreseen[epsilon, clamp, known],
-            [foreseen[larger, clamp, known] for larger in listed[listed.index(epsilon) + 1 :]],
-        )
-        for epsilon in epsilons
-    ]
+    kept = dict(zip(needed, keep_worst([foreseen[epsilon, clamp, known] for epsilon in needed]), strict=True))
+    return [kept[epsilon] for epsilon in epsilons]
 
 
 def find_drawn_errors(risk: Risk, epsilons: Sequence[float]) -> dict[tuple[int, int], FloatArray]:
@@ -148,13 +143,12 @@ def find_drawn_errors(risk: Risk, epsilons: Sequence[float]) -> dict[tuple[int, 
     counts = [(len(block.keys), len(part.measures)) for block, part in blocks]
     firsts = np.cumsum([0, *(groups * measures for groups, measures in counts)])
     found: dict[tuple[int, int], FloatArray] = {}
-    cells = count_drawn(risk.plan)
+    cells, shares = count_drawn(risk.plan), [risk.plan.rank_share(epsilon) for epsilon in epsilons]
     for cell in risk.ranked.cells:
         block = int(np.searchsorted(firsts, cell.cell, side="right")) - 1
         group, measure = divmod(cell.cell - int(firsts[block]), counts[block][1])
         errors = found.setdefault((block, measure), np.full((len(epsilons), counts[block][0]), np.inf))
-        for level, epsilon in enumerate(epsilons):
-            errors[level, group] = cell.find_error(risk.plan.rank_share(epsilon), cells)
+        errors[:, group] = [cell.find_error(share, cells) for share in shares]
     return found
 
 

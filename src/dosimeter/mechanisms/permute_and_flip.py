@@ -7,6 +7,7 @@ with exponential noise, which is the same distribution.
 from __future__ import annotations
 
 import math
+from functools import cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -40,7 +41,7 @@ def selection_probabilities(scores: IntArray, scale: float) -> FloatArray:
     mass = float(times @ likely)
     found = np.zeros_like(likely)
     start, stop = 0.0, 1.0 / mass
-    nodes, weights = np.polynomial.legendre.leggauss(16)  # loaded late: it takes time
+    nodes, weights = _find_nodes()
     while start < 1.0 and start * mass <= _FARTHEST:
         half = 0.5 * (stop - start)
         places = np.minimum(start + half * (1.0 + nodes), _BELOW_ONE)
@@ -51,6 +52,13 @@ def selection_probabilities(scores: IntArray, scale: float) -> FloatArray:
     chances[kept] = likely * found
     chances[kept] /= times @ chances[kept]  # they add up to 1 but for rounding
     return np.asarray(chances[where.reshape(-1)])
+
+
+@cache
+def _find_nodes() -> tuple[FloatArray, FloatArray]:
+    """Return the places and weights of a Gauss–Legendre rule. They are found when first needed: it takes time."""
+    nodes, weights = np.polynomial.legendre.leggauss(16)
+    return nodes, weights
 
 
 def expected_distances(values: FloatArray, chances: FloatArray, points: FloatArray) -> FloatArray:

@@ -170,29 +170,35 @@ def foresee_accuracy(
     return [tuple(column[level] for column in columns) for level in range(len(scales))]
 
 
-def keep_worst(
-    own: tuple[ColumnAccuracy, ...], larger: Sequence[tuple[ColumnAccuracy, ...]]
-) -> tuple[ColumnAccuracy, ...]:
-    """Return the accuracy at one ε, where no column's largest error is smaller than at a larger ε.
+def keep_worst(ascending: Sequence[tuple[ColumnAccuracy, ...]]) -> list[tuple[ColumnAccuracy, ...]]:
+    """Return these accuracies, by ascending ε, so that no column's largest error is smaller than at a larger ε.
 
-    A group that has too few people to tell at this ε counts with the error that it had where it could still be told. If
-    no group can be told, there is no largest error. ``own``: the accuracy at this ε alone. ``larger``: those at larger
-    ε's.
+    A group that has too few people to tell at an ε counts with the error that it had where it could still be told. If
+    no group can be told, there is no largest error.
     """
-    found = []
-    for at, column in enumerate(own):
-        every = [column, *(columns[at] for columns in larger)]
-        worst = _largest([each.worst for each in every])
-        relative = _largest([each.largest_relative for each in every])
-        total = replace(column.total, worst=_largest([each.total.worst for each in every]))
-        found.append(replace(column, worst=worst, largest_relative=relative, total=total))
-    return tuple(found)
+    kept = list(ascending)
+    for at in reversed(range(len(kept) - 1)):
+        kept[at] = tuple(map(_keep_worse, kept[at], kept[at + 1]))
+    return kept
 
 
-def _largest(errors: Sequence[float | None]) -> float | None:
-    """Return the largest of several errors; None, which is larger than any number, if one of them is None."""
-    known = [error for error in errors if error is not None]
-    return max(known) if len(known) == len(errors) else None
+def _keep_worse(column: ColumnAccuracy, larger: ColumnAccuracy) -> ColumnAccuracy:
+    """Return the column's accuracy, with no largest error below that at a larger ε."""
+
+    own = column.worst, column.largest_relative, column.total.worst
+    most = (
+        _find_larger(column.worst, larger.worst),
+        _find_larger(column.largest_relative, larger.largest_relative),
+        _find_larger(column.total.worst, larger.total.worst),
+    )
+    if most == own:
+        return column
+    return replace(column, worst=most[0], largest_relative=most[1], total=replace(column.total, worst=most[2]))
+
+
+def _find_larger(one: float | None, other: float | None) -> float | None:
+    """Return the larger of two errors; None, which is larger than any number, if one of them is None."""
+    return None if one is None or other is None else max(one, other)
 
 
 def _find_shown(plan: QueryPlan, noises: Sequence[Noise], released: Sequence[ReleasedRow]) -> BoolArray:
@@ -307,15 +313,11 @@ class _Foresight(Private):
         """Return the accuracy of a column at each noise scale. ``counts``: how many groups are shown at each."""
         every = np.where(cells.shown, cells.errors, np.inf)
         both = every + np.abs(np.nan_to_num(cells.bias))
-        typical, worst = _summarise(every)
-        typical_total, worst_total = _summarise(both)
-        totals = map(TotalError, typical_total, worst_total)
-        found = [
-            ColumnAccuracy(name, usual, most, total=total)
-            for usual, most, total in zip(typical, worst, totals, strict=True)
-        ]
+        noise = zip(*_summarise(every), strict=True)
+        totals = zip(*_summarise(both), strict=True)
         if not self.values:
-            return found
+            pairs = zip(noise, totals, strict=True)
+            return [ColumnAccuracy(name, *alone, total=TotalError(*total)) for alone, total in pairs]
         bias, kept = self._describe_bias(cells), np.isfinite(every) & np.isfinite(cells.numbers)
         with np.errstate(all="ignore"):
             against = np.where(cells.bounded, cells.sizes, np.abs(cells.numbers))
@@ -326,22 +328,32 @@ class _Foresight(Private):
         near_zero = cells.signed & (ratios >= 1.0)  # a signed sum near 0 has no relative error (E6)
         relative = _summarise(np.where(near_zero, np.inf, own))[0]
         relative_total, largest = _summarise(np.where(near_zero, np.inf, ratios))
+        counted = (
+            ~(cells.has_enough | ~cells.shown),
+            kept & (both > cells.sizes * limit),
+            np.isfinite(ratios),
+            lost,
+            cells.shown & ~kept,
+        )
+        too_few, beyond, numbers, drowned, without = (each.sum(axis=1).tolist() for each in counted)
+        bounded = bool(cells.bounded.all())
         return [
-            replace(
-                each,
+            ColumnAccuracy(
+                name,
+                *alone,
                 relative=relative[level],
-                too_few=int((~(cells.has_enough | ~cells.shown))[level].sum()),
-                beyond=int((kept & (both > cells.sizes * limit))[level].sum()),
+                too_few=too_few[level],
+                beyond=beyond[level],
                 groups=counts[level],
-                numbers=int(np.isfinite(ratios)[level].sum()),
-                drowned=int(lost[level].sum()),
-                without=int((cells.shown & ~kept)[level].sum()),
+                numbers=numbers[level],
+                drowned=drowned[level],
+                without=without[level],
                 largest_relative=largest[level],
-                total=replace(each.total, relative=relative_total[level]),
+                total=TotalError(*total, relative_total[level]),
                 bias=bias,
-                bounded=bool(cells.bounded.all()),
+                bounded=bounded,
             )
-            for level, each in enumerate(found)
+            for level, (alone, total) in enumerate(zip(noise, totals, strict=True))
         ]
 
     def _describe_bias(self, cells: _Cells) -> Bias | None:
