@@ -90,6 +90,16 @@ def test_few_groups_that_can_be_told_are_not_typical() -> None:
     assert (at.too_few, at.typical, at.is_mostly_noise) == (4, (None,), True)
 
 
+def test_a_sum_near_0_of_both_signs_has_no_relative_error_on_the_page_either() -> None:
+    """Gains and losses cancel: the sum is small without being worth little, so that no error is a share of it (E6)."""
+    table = pa.table({"gain": [10, *[-10, 10] * 500]})
+    with Dataset.open(table, schema=declare("many", 1_001, {"gain": whole(-10, 10)})) as dataset:
+        measured = prepare_many(dataset, "SELECT SUM(gain) FROM many")
+    shown = show_errors(measured, 0)
+    assert (shown[1.0].typical or 0.0) > 10.0 > (shown[10.0].typical or 0.0)
+    assert (shown[1.0].relative, shown[10.0].relative[-2:]) == ("–", " %")
+
+
 @pytest.mark.parametrize("text", ["ratio:0.95", "ratio:0.9", "ratio:0.9999"])
 def test_kept_numbers_choose_as_the_whole_table_does(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
     with many_people(3000) as dataset:

@@ -25,8 +25,9 @@ class Choice(Private):
     FILTERs of the preference that match nobody: their aggregates are NULL, and a comparison with NULL is not met.
     ``decides``: whether some candidate meets the preference and another does not (F4). ``limit_cell`` and
     ``epsilon_cell``: the exact limit and the ε by the cell indicator (R11). ``conflict``: conditions of the preference
-    that no candidate meets together, if it has several and no candidate meets them all. ``called``: what rows and
-    people are called.
+    that no candidate meets together, if it has several and no candidate meets them all. ``meeting_people``: where some
+    of its conditions read errors of the answer, the candidates that meet all others; none if there are no others.
+    ``called``: what rows and people are called.
     """
 
     preference: Preference
@@ -38,6 +39,7 @@ class Choice(Private):
     limit_cell: float | None = None
     epsilon_cell: float | None = None
     conflict: tuple[ConditionRange, ...] = ()
+    meeting_people: tuple[float, ...] = ()
     called: Words = PLAIN
     _look: Callable[[Choice], tuple[Finding, ...]] = field(default=lambda _: (), compare=False)
     _begin: Callable[[Choice], Start] = field(default=lambda _: Start(None, "unmet"), compare=False)

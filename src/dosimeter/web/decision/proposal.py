@@ -61,27 +61,23 @@ def find_for_approval(
     """
     choice = offer.choice
     assert choice is not None
-    at = (offer.found or offer.largest) if offer.testing else epsilon
-    preference = choice.preference
-    limits = preference.without_errors() if preference.about_errors else None
-    by_people = None if limits is None else measured.recall(limits)
+    at, test, worst = epsilon, None, offer.largest
+    if offer.testing:
+        at = offer.found or worst
+        test = people.TestAtWorst(worst, worst + float(offer.charges.epsilon_svt), offer.found)
     proposal = Proposal(
         risk=measured.risk,
         choice=replace(choice, epsilon=offer.found),
         at=at,
-        worst=offer.largest if offer.testing else epsilon,
         remaining=offer.remaining,
-        testing=offer.testing,
-        epsilon_svt=float(offer.charges.epsilon_svt),
-        hidden=offer.algorithm == "find",
-        wanted=wanted,
-        looser=find_looser(offer, own),
-        beyond=_find_beyond(offer, own, at) if offer.testing else None,
         refusal=None if offer.found is not None else find_refusal(offer.charges, choice.meeting),
-        smallest=measured.smallest_group,
-        meets_people=by_people is not None and any(c.satisfied for c in by_people.candidates if c.epsilon == at),
         here=measured.find_at(at),
         accuracies=measured.answers,
+        hidden=offer.algorithm == "find",
+        test=test,
+        wanted=wanted,
+        looser=find_looser(offer, own),
+        beyond=None if test is None else _find_beyond(offer, own, at),
     )
     return find_for_proposal(proposal, costs)
 
