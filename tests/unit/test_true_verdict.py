@@ -9,7 +9,8 @@ import pyarrow as pa
 import pytest
 
 from dosimeter import Choice, Dataset
-from dosimeter.findings import Verdict
+from dosimeter.findings import Verdict, word
+from dosimeter.findings import on_people as people
 from dosimeter.findings.on_left_out import NumbersFarOff, RowsCut
 from dosimeter.risk import PRESETS
 from tests.known import known
@@ -88,3 +89,18 @@ def test_an_average_that_is_off_by_half_its_range_is_found_by_no_preset_and_call
             assert verdict is Verdict.AGAINST
             assert "worth_little" in {each.kind for each in found}
     assert {line.satisfied for line in choice.candidates} == {True, False} or preset == "cautious"
+
+
+def test_a_median_that_is_too_far_off_is_told_which_preset_it_meets_elsewhere() -> None:
+    """Its error is judged as a value, so that a preset holds of it, and no sentence says that none can."""
+    ages = pa.table({"age": np.random.default_rng(1).integers(17, 91, 400)})
+    with Dataset.open(ages, schema=declare("many", 400, {"age": whole(0, 100)})) as many:
+        choice = many.risk("SELECT MEDIAN(age) FROM many").find("balanced")
+        found = choice.judge(0.01)[1]
+    (fails,) = [each for each in found if isinstance(each, people.FailsByAccuracy)]
+    assert fails.found == choice.epsilon
+    assert choice.epsilon in choice.meeting_people
+    assert (
+        word(fails)
+        == f"ε = 0.01 does not meet the preference; {choice.epsilon} does. It fails by accuracy, not by risk."
+    )
