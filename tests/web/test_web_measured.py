@@ -24,6 +24,7 @@ from dosimeter.risk.preference import parse_preference
 from dosimeter.web.account_exposure import Sums, sum_guarantees
 from dosimeter.web.decision.accuracy import list_numbers, show_errors
 from dosimeter.web.decision.measured import MANY, MeasuredQuery, compress_classes, measure_query
+from dosimeter.web.expected import expect_errors
 from dosimeter.web.worker import JobMeter
 from tests.known import known
 from tests.schemas import category, decimal, declare, plain, whole
@@ -98,6 +99,18 @@ def test_a_sum_near_0_of_both_signs_has_no_relative_error_on_the_page_either() -
     shown = show_errors(measured, 0)
     assert (shown[1.0].typical or 0.0) > 10.0 > (shown[10.0].typical or 0.0)
     assert (shown[1.0].relative, shown[10.0].relative[-2:]) == ("–", " %")
+
+
+def test_an_error_that_is_expected_is_the_one_that_is_released_where_noise_chooses_the_rows(tmp_path: Path) -> None:
+    """HAVING chooses by any of the columns, which widens the errors of all (E2): more columns, a wider error."""
+    columns = {"ward": category("a", "b", "c"), "age": whole(0, 100)}
+    table = pa.table({"ward": ["a", "b", "c"] * 100, "age": [50] * 300})
+    sql = "SELECT ward, COUNT(*) AS n, 2 * COUNT(*) AS a, 3 * COUNT(*) AS b FROM many GROUP BY ward HAVING COUNT(*) > 5"
+    order = ReleaseOrder(read_way(epsilon=0.1))
+    with Dataset.open(table, schema=declare("many", 300, columns)) as dataset, Ledger.open(tmp_path / "l.db") as ledger:
+        found = expect_errors(prepare_release(dataset.schema, sql, LookOptions(), order), [0.1])
+        answer = dataset.query(sql).release(ledger, Fixed(0.1), policy="budget:1")
+    assert found.columns[0].errors == [known(answer.error_95)[0]]
 
 
 @pytest.mark.parametrize("text", ["ratio:0.95", "ratio:0.9", "ratio:0.9999"])

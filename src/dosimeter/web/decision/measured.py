@@ -21,8 +21,8 @@ from dosimeter.dataset import Dataset
 from dosimeter.errors import DataError, DosimeterError, Interrupted
 from dosimeter.findings import Choice, Finding, find_accuracy, find_at
 from dosimeter.influence import Measured
-from dosimeter.planning import QueryPlan
-from dosimeter.postprocess import assemble_groups, list_group_errors, measure_scales
+from dosimeter.planning import QueryPlan, find_chances
+from dosimeter.postprocess import assemble_groups, list_group_errors
 from dosimeter.release import PreparedRelease
 from dosimeter.risk import (
     AnswerAccuracy,
@@ -133,13 +133,11 @@ class MeasuredQuery:
 
     def chances(self, epsilon: float) -> list[float] | None:
         """Return each group's probability of being shown, in the order of ``groups``; None if they are declared."""
-        risk, line = self.risk, self.shown_at(epsilon)
-        threshold = risk.plan.threshold
-        if line is None or threshold is None:
+        risk, threshold = self.risk, self.risk.plan.threshold
+        if threshold is None:
             return None
-        scale = float(measure_scales(risk.plan, risk.mechanism, risk.noise_scale(epsilon))[threshold.people])
-        sizes = np.array([int(row[threshold.people]) for row in risk.measured().values], dtype=np.float64)
-        return [float(chance) for chance in risk.mechanism.exceed(scale, line.threshold - sizes)]
+        sizes = [int(row[threshold.people]) for row in risk.measured().values]
+        return find_chances(risk.plan, risk.mechanism, risk.noise_scale(epsilon), sizes)
 
     def group_errors(self, epsilon: float, most: int) -> list[tuple[float | None, ...]]:
         """Return the 95 % errors of each of the first ``most`` groups, one per column, in the order of ``groups``."""

@@ -48,7 +48,7 @@ from dosimeter.web.decision.budget import CostView, view_cost
 from dosimeter.web.decision.form import DecisionForm
 from dosimeter.web.decision.measured import MeasuredQuery
 from dosimeter.web.decision.offer import Offer
-from dosimeter.web.decision.proposal import ASIDE, OwnThreshold, find_for_approval, list_cautions
+from dosimeter.web.decision.proposal import ASIDE, find_for_approval, list_cautions
 from dosimeter.web.decision.tradeoff import (
     CAUTIOUS,
     ENOUGH,
@@ -144,7 +144,7 @@ def build_view(
     form: DecisionForm,
     wanted_error: float | None,
     choice: Choice,
-    own: OwnThreshold | None = None,
+    own: Choice | None = None,
 ) -> DecisionView:
     """Return everything that depends on the preference and on ε.
 
