@@ -380,17 +380,19 @@ def test_what_one_step_would_change(clinic: Dataset) -> None:
     assert "Warning" not in told
 
 
-def test_a_coarser_question_is_computed(clinic: Dataset) -> None:
+@pytest.mark.parametrize("tell_cut", [None, 0.2])
+def test_a_coarser_question_is_computed(clinic: Dataset, tell_cut: float | None) -> None:
     """What is said of the coarser question is what asking it gives."""
     fine = "SELECT district, diagnosis, COUNT(*) AS patients FROM clinic WHERE age > 90 GROUP BY 1, 2"
-    choice = clinic.risk(fine).find("own:0.5")
+    choice = clinic.query(fine, tell_cut=tell_cut).risk().find("own:0.5")
     fine_accuracy, coarser = pick(choice, answer.Errors).accuracy, pick(choice, answer.CoarserQuery)
     assert fine_accuracy.is_mostly_noise
     assert pick(choice, answer.WorthLittle).epsilon == 0.5
     kept = [name for name in ("district", "diagnosis") if name not in coarser.dropped]
     columns = "".join(f"{name}, " for name in kept)
     groups = f" GROUP BY {', '.join(kept)}" if kept else ""
-    asked = clinic.risk(f"SELECT {columns}COUNT(*) AS patients FROM clinic WHERE age > 90{groups}").find("own:0.5")
+    coarse = f"SELECT {columns}COUNT(*) AS patients FROM clinic WHERE age > 90{groups}"
+    asked = clinic.query(coarse, tell_cut=tell_cut).risk().find("own:0.5")
     assert asked.epsilon == choice.epsilon == 0.5
     accuracy = pick(asked, answer.Errors).accuracy
     assert (accuracy.drowned, accuracy.numbers) == (coarser.drowned, coarser.numbers)

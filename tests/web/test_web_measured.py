@@ -15,6 +15,7 @@ import pytest
 from dosimeter.dataset import Dataset
 from dosimeter.errors import Interrupted
 from dosimeter.findings import find_enough
+from dosimeter.findings.on_answer import WorthLittle
 from dosimeter.ledger import Ledger
 from dosimeter.options import LookOptions
 from dosimeter.release import Fixed, read_way
@@ -99,6 +100,17 @@ def test_a_sum_near_0_of_both_signs_has_no_relative_error_on_the_page_either() -
     shown = show_errors(measured, 0)
     assert (shown[1.0].typical or 0.0) > 10.0 > (shown[10.0].typical or 0.0)
     assert (shown[1.0].relative, shown[10.0].relative[-2:]) == ("–", " %")
+
+
+def test_the_picture_marks_the_errors_with_which_the_verdict_calls_an_answer_worth_little() -> None:
+    """Also that of a median, whose error counts rows in the picture and is judged as a value."""
+    ages = pa.table({"age": np.random.default_rng(1).integers(17, 91, 400)})
+    with Dataset.open(ages, schema=declare("many", 400, {"age": whole(0, 100)})) as dataset:
+        measured = prepare_many(dataset, "SELECT MEDIAN(age) FROM many")
+        shown = show_errors(measured, 0)
+        little = {at for at in shown if any(isinstance(each, WorthLittle) for each in measured.find_at(at))}
+    assert little == {at for at, error in shown.items() if error.drowned}
+    assert set() < little < set(shown)
 
 
 def test_an_error_that_is_expected_is_the_one_that_is_released_where_noise_chooses_the_rows(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from dosimeter.findings.verdict import Verdict, judge
 from dosimeter.html import Private, write_paragraphs, write_table
 from dosimeter.json_values import JsonObject
 from dosimeter.risk import NO_ERROR, Candidate, ConditionRange, Preference
-from dosimeter.schema import PLAIN, Words
+from dosimeter.schema import Words
 
 
 @dataclass(frozen=True, repr=False)
@@ -34,16 +34,16 @@ class Choice(Private):
     epsilon: float | None
     limit: float | None
     candidates: tuple[Candidate, ...]
-    empty_filters: tuple[str, ...] = ()
-    decides: bool = True
-    limit_cell: float | None = None
-    epsilon_cell: float | None = None
-    conflict: tuple[ConditionRange, ...] = ()
-    meeting_people: tuple[float, ...] = ()
-    called: Words = PLAIN
-    _look: Callable[[Choice], tuple[Finding, ...]] = field(default=lambda _: (), compare=False)
-    _begin: Callable[[Choice], Start] = field(default=lambda _: Start(None, "unmet"), compare=False)
-    _judge: Callable[[Choice, float], tuple[Finding, ...]] = field(default=lambda _, __: (), compare=False)
+    empty_filters: tuple[str, ...]
+    decides: bool
+    limit_cell: float | None
+    epsilon_cell: float | None
+    conflict: tuple[ConditionRange, ...]
+    meeting_people: tuple[float, ...]
+    called: Words
+    _look: Callable[[Choice], tuple[Finding, ...]] = field(compare=False)
+    _begin: Callable[[Choice], Start] = field(compare=False)
+    _judge: Callable[[Choice, float], tuple[Finding, ...]] = field(compare=False)
 
     @cached_property
     def findings(self) -> tuple[Finding, ...]:

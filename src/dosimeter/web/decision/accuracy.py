@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dosimeter.postprocess import find_rank_columns
-from dosimeter.risk import HARDLY, NO_ERROR, Candidate
+from dosimeter.risk import HARDLY, NO_ERROR, AnswerAccuracy, Candidate
 from dosimeter.show import count_untold, format_epsilon, format_error, format_number
 from dosimeter.web.decision.measured import MeasuredQuery
 from dosimeter.web.figures import show_number
@@ -98,7 +98,7 @@ def _find_error(measured: MeasuredQuery, line: Candidate, place: int) -> ColumnE
         worst=worst,
         in_rows=in_rows,
         too_few=too_few,
-        drowned=too_few or (not in_rows and foreseen.numbers > 0 and 2 * foreseen.drowned >= foreseen.numbers),
+        drowned=AnswerAccuracy.of([foreseen]).is_mostly_noise,
         text=text,
         relative="–" if share is None or too_few else f"{format_number(100.0 * share, 2)} %",
         aside=aside,
