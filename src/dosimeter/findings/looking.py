@@ -15,7 +15,7 @@ from dosimeter.findings import on_answer as answer
 from dosimeter.findings import on_method as method
 from dosimeter.findings import on_people as people
 from dosimeter.findings.coarser import find_coarser
-from dosimeter.findings.on_left_out import find_left_out
+from dosimeter.findings.on_left_out import find_bias
 from dosimeter.measures import Count, CountRows
 from dosimeter.postprocess import Noise, find_enough_rows, list_estimates, name_rows
 from dosimeter.risk import (
@@ -392,7 +392,7 @@ def find_at(risk: Assessed, ordered: Sequence[Candidate], epsilon: float, *, ste
     accuracy, absolute = find_accuracy(risk, here), _find_absolute(risk, here)
     columns = risk.plan.aggregate_names
     yield answer.Errors(epsilon, columns, accuracy)
-    yield from find_left_out(risk.left_out, accuracy.columns, risk.plan.table_schema.max_rows_per_unit)
+    yield from find_bias(risk.left_out, accuracy.columns, risk.plan.table_schema.max_rows_per_unit)
     yield from find_absolute(absolute)
     if steps:
         for at in (place + 1, place - 1):

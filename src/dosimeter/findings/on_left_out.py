@@ -73,7 +73,7 @@ class NumbersFarOff(NumbersOff, weight=Weight.AGAINST, kind="bias"):
     """The numbers are off by so much that it speaks against the answer."""
 
 
-def find_left_out(found: LeftOut, columns: tuple[ColumnAccuracy, ...], most: int) -> Iterator[Finding]:
+def find_bias(found: LeftOut, columns: tuple[ColumnAccuracy, ...], most: int) -> Iterator[Finding]:
     """Yield what is left out, and how far that moves the column that it moves most. ``most``: rows of an individual."""
     biases = [(each.bias.relative, each.bias.typical, at) for at, each in enumerate(columns) if each.bias is not None]
     relative, typical, place = max(biases, default=(0.0, 0.0, 0))
