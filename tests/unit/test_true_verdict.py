@@ -11,7 +11,7 @@ import pytest
 from dosimeter import Choice, Dataset
 from dosimeter.findings import Verdict, word
 from dosimeter.findings import on_people as people
-from dosimeter.findings.on_left_out import NumbersFarOff, RowsCut
+from dosimeter.findings.on_left_out import NumbersFarOff, RowsCut, RowsUnowned
 from dosimeter.risk import PRESETS
 from tests.known import known
 from tests.schemas import category, declare, plain, whole
@@ -104,3 +104,18 @@ def test_a_median_that_is_too_far_off_is_told_which_preset_it_meets_elsewhere() 
         word(fails)
         == f"ε = 0.01 does not meet the preference; {choice.epsilon} does. It fails by accuracy, not by risk."
     )
+
+
+@pytest.mark.parametrize(("most", "cut"), [(5, 0), (1, 95)])
+def test_rows_that_are_nobodys_are_told_apart_from_those_that_are_cut(most: int, cut: int) -> None:
+    """More rows of each to count would bring none of them back."""
+    stays = pa.table({"owner": pa.array([*np.repeat(np.arange(95), 2).tolist(), *[None] * 10]), "stay": range(200)})
+    columns = {"owner": plain("integer"), "stay": whole(0, 1_000)}
+    facts = declare("stays", 95, columns, unit="owner", max_rows_per_unit=most, row_key="stay")
+    with Dataset.open(stays, schema=facts) as hospital:
+        choice = hospital.risk("SELECT COUNT(*) FROM stays").find("balanced")
+        found = choice.judge(1.0)[1]
+    assert [(each.rows, each.share) for each in found if isinstance(each, RowsCut)] == [(cut, cut / 200)] * bool(cut)
+    (nobodys,) = [each for each in found if isinstance(each, RowsUnowned)]
+    assert (nobodys.rows, nobodys.share) == (10, 0.05)
+    assert word(nobodys) == "Nothing says of 10 rows (5 %) whose they are: they do not count."

@@ -29,6 +29,13 @@ class RowsCut(OnLeftOut):
     most: int
 
 
+class RowsUnowned(OnLeftOut):
+    """Rows that say not whose they are, as their unit column is empty: they do not count either."""
+
+    rows: int
+    share: float
+
+
 class ValuesClamped(OnLeftOut):
     """The columns with values beyond their declared bounds or list, each with how many values and their share."""
 
@@ -87,8 +94,10 @@ def find_bias(found: LeftOut, columns: tuple[ColumnAccuracy, ...], most: int) ->
         )  # fmt: skip
     if found.moves_numbers and len(biases) < len(columns):
         yield BiasUnknown()
-    if found.rows:
-        yield RowsCut(found.rows, found.cut_share, most)
+    if found.rows > found.unowned:
+        yield RowsCut(found.rows - found.unowned, (found.rows - found.unowned) / found.all_rows, most)
+    if found.unowned:
+        yield RowsUnowned(found.unowned, found.unowned / found.all_rows)
     if found.clamped:
         yield ValuesClamped(tuple((name, each.values, each.share) for name, each in found.clamped.items()))
     if found.people:
@@ -128,6 +137,12 @@ def word_rows_cut(found: RowsCut, called: Words) -> str:
     verb = "counts" if found.most == 1 else "count"
     cut, share = called.count_rows(found.rows), _percent(found.share)
     return f"At most {called.count_rows(found.most)} of each {called.individual} {verb}: {cut} ({share}) do not."
+
+
+def word_unowned(found: RowsUnowned, called: Words) -> str:
+    """Say how many rows are nobody's."""
+    they = "it is: it does" if found.rows == 1 else "they are: they do"
+    return f"Nothing says of {called.count_rows(found.rows)} ({_percent(found.share)}) whose {they} not count."
 
 
 def word_clamped(found: ValuesClamped, called: Words) -> str:

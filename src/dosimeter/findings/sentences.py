@@ -297,6 +297,7 @@ SENTENCES: Mapping[type[Finding], str | Callable[[Any], str] | Counted] = {
     answer.Conflict: _word_conflict,
     answer.Errors: Counted(words.word_gain),
     left.RowsCut: Counted(left.word_rows_cut),
+    left.RowsUnowned: Counted(left.word_unowned),
     left.ValuesClamped: Counted(left.word_clamped),
     left.OutsideGroups: Counted(left.word_outside),
     left.ManyOutsideGroups: Counted(left.word_outside),
