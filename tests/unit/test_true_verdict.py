@@ -119,3 +119,22 @@ def test_rows_that_are_nobodys_are_told_apart_from_those_that_are_cut(most: int,
     (nobodys,) = [each for each in found if isinstance(each, RowsUnowned)]
     assert (nobodys.rows, nobodys.share) == (10, 0.05)
     assert word(nobodys) == "Nothing says of 10 rows (5 %) whose they are: they do not count."
+
+
+def test_where_tables_are_joined_no_sentence_gives_the_limit_of_one_for_rows_that_another_cuts() -> None:
+    """Each patient has 2 stays, which both count, and 4 bills, of which 1 does."""
+    owners = np.arange(50)
+    stays = pa.table({"owner": np.repeat(owners, 2), "stay": range(100)})
+    bills = pa.table({"owner": np.repeat(owners, 4), "bill": range(200)})
+    bill: dict[str, Any] = {"owner": plain("integer"), "bill": whole(0, 1_000)}
+    own = {"unit": "owner", "max_rows_per_unit": 1, "row_key": "bill", "public": False, "columns": bill}
+    columns = {"owner": plain("integer"), "stay": whole(0, 1_000)}
+    limits: dict[str, Any] = {"unit": "owner", "max_rows_per_unit": 5, "row_key": "stay", "tables": {"bills": own}}
+    with Dataset.open(
+        stays, schema=declare("stays", 50, columns, **limits), table="stays", tables={"bills": bills}
+    ) as hospital:
+        sql = "SELECT COUNT(*) FROM stays s JOIN bills b ON s.owner = b.owner"
+        found = hospital.risk(sql).find("balanced").judge(1.0)[1]
+    (cut,) = [each for each in found if isinstance(each, RowsCut)]
+    assert (cut.rows, cut.share, cut.most) == (150, 0.5, None)
+    assert word(cut) == "Of each person only some rows of a table count, as it declares: 150 rows (50 %) do not."

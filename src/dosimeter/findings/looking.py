@@ -392,7 +392,7 @@ def find_at(risk: Assessed, ordered: Sequence[Candidate], epsilon: float, *, ste
     accuracy, absolute = find_accuracy(risk, here), _find_absolute(risk, here)
     columns = risk.plan.aggregate_names
     yield answer.Errors(epsilon, columns, accuracy)
-    yield from find_bias(risk.left_out, accuracy.columns, risk.plan.table_schema.max_rows_per_unit)
+    yield from find_bias(risk.left_out, accuracy.columns)
     yield from find_absolute(absolute)
     if steps:
         for at in (place + 1, place - 1):

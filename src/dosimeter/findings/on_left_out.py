@@ -22,11 +22,11 @@ class OnLeftOut(Finding, about=Subject.ANSWER, is_note=True):
 
 
 class RowsCut(OnLeftOut):
-    """Rows that do not count. ``most``: how many rows of one individual count."""
+    """Rows that do not count. ``most``: how many rows of one individual count; None if tables differ in that."""
 
     rows: int
     share: float
-    most: int
+    most: int | None
 
 
 class RowsUnowned(OnLeftOut):
@@ -80,8 +80,8 @@ class NumbersFarOff(NumbersOff, weight=Weight.AGAINST, kind="bias"):
     """The numbers are off by so much that it speaks against the answer."""
 
 
-def find_bias(found: LeftOut, columns: tuple[ColumnAccuracy, ...], most: int) -> Iterator[Finding]:
-    """Yield what is left out, and how far that moves the column that it moves most. ``most``: rows of an individual."""
+def find_bias(found: LeftOut, columns: tuple[ColumnAccuracy, ...]) -> Iterator[Finding]:
+    """Yield what is left out, and how far that moves the column that it moves most."""
     biases = [(each.bias.relative, each.bias.typical, at) for at, each in enumerate(columns) if each.bias is not None]
     relative, typical, place = max(biases, default=(0.0, 0.0, 0))
     bias = columns[place].bias if biases else None
@@ -95,7 +95,7 @@ def find_bias(found: LeftOut, columns: tuple[ColumnAccuracy, ...], most: int) ->
     if found.moves_numbers and len(biases) < len(columns):
         yield BiasUnknown()
     if found.rows > found.unowned:
-        yield RowsCut(found.rows - found.unowned, (found.rows - found.unowned) / found.all_rows, most)
+        yield RowsCut(found.rows - found.unowned, (found.rows - found.unowned) / found.all_rows, found.most)
     if found.unowned:
         yield RowsUnowned(found.unowned, found.unowned / found.all_rows)
     if found.clamped:
@@ -134,8 +134,10 @@ def word_off(found: NumbersOff, called: Words) -> str:
 
 def word_rows_cut(found: RowsCut, called: Words) -> str:
     """Say how many rows do not count."""
-    verb = "counts" if found.most == 1 else "count"
     cut, share = called.count_rows(found.rows), _percent(found.share)
+    if found.most is None:
+        return f"Of each {called.individual} only some rows of a table count, as it declares: {cut} ({share}) do not."
+    verb = "counts" if found.most == 1 else "count"
     return f"At most {called.count_rows(found.most)} of each {called.individual} {verb}: {cut} ({share}) do not."
 
 

@@ -53,10 +53,11 @@ class LeftOut(Private):
     """What of the data is not measured as it is. ``rows``: how many rows do not count, ``all_rows``: of how many.
 
     ``unowned``: how many of these are nobody's, since they have no value in the unit column; all others are cut.
-    ``clamped``: the columns that aggregates read and that have values beyond what is declared. ``people``: how many
-    individuals (or, where they have several rows, rows of theirs) meet the WHERE in a group that nobody declared;
-    ``all_people``: of how many that meet it. ``in_totals``: whether the answer adds groups up, where these people would
-    count. ``undeclared_people``: how many individuals there are more than declared.
+    ``most``: how many rows of one individual count; None where several private tables are read, each with its own
+    limit. ``clamped``: the columns that aggregates read and that have values beyond what is declared. ``people``: how
+    many individuals meet the WHERE in a group that nobody declared; ``all_people``: of how many that meet it.
+    ``in_totals``: whether the answer adds groups up, where these people would count. ``undeclared_people``: how many
+    individuals there are more than declared.
     """
 
     rows: int
@@ -67,6 +68,7 @@ class LeftOut(Private):
     in_totals: bool = False
     undeclared_people: int = 0
     unowned: int = 0
+    most: int | None = None
 
     @property
     def cut_share(self) -> float:
@@ -110,6 +112,7 @@ def find_left_out(plan: QueryPlan, tables: DeclaredTables, profile: Profile, n: 
         in_totals=any(block.sets for block in plan.blocks),
         undeclared_people=max(0, tables.count_people() - n),
         unowned=sum(unowned for _, unowned, _ in cut),
+        most=plan.table_schema.max_rows_per_unit if len(cut) == 1 else None,
     )
 
 
