@@ -106,7 +106,6 @@ class BeyondStandard(AgainstPeople):
     ``allowed``: the largest ε that it allows; None if it allows none.
     """
 
-    epsilon: float
     name: str
     allowed: float | None
 

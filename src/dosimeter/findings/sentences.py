@@ -345,9 +345,8 @@ SENTENCES: Mapping[type[Finding], str | Callable[[Any], str] | Counted] = {
     people.LooserThanOwn: _word_looser,
     people.TestAtWorst: _word_test,
     people.BeyondStandard: lambda found: (
-        f"ε = {format_epsilon(found.epsilon)} is more than your own standard, "
-        f"{'least ÷ most exposed' if found.name == 'own' else found.name}, allows: "
-        f"{'none' if found.allowed is None else f'{format_epsilon(found.allowed)} at most'}."
+        f"Your own standard, {'least ÷ most exposed' if found.name == 'own' else found.name}, allows "
+        f"{'none' if found.allowed is None else f'ε = {format_epsilon(found.allowed)} at most'}."
     ),
     people.AllowedByGroups: Counted(_word_by_groups),
     people.DecidesNothing: Counted(_word_decides_nothing),

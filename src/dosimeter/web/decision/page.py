@@ -332,10 +332,8 @@ def read_view(
 
 
 def find_own_threshold(state: ServerState, case: Case, user: User, measured: MeasuredQuery) -> Choice | None:
-    """Return the controller's own standard, evaluated at every candidate, to warn of a preference that is looser.
+    """Return the controller's own standard, evaluated at every candidate: what is looser, or beyond it, is told.
 
-    None with the noisy test, and where evaluating the standard at every candidate would take long.
+    None where evaluating the standard at every candidate would take long.
     """
-    if case.served.settings.algorithm == "find-and-release":
-        return None
     return measured.recall(read_standards(state, user).prefer(case.served.schema, case.query.priority))

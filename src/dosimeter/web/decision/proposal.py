@@ -67,18 +67,22 @@ def find_for_approval(
         test=test,
         wanted=wanted,
         looser=find_looser(offer, own),
-        beyond=None if test is None else _find_beyond(offer, own, at),
+        beyond=None if test is None else _find_beyond(offer, own),
     )
     return find_for_proposal(proposal, costs)
 
 
-def _find_beyond(offer: Offer, own: Choice | None, epsilon: float) -> BeyondStandard | None:
-    """Return that the ε that the noisy test likely finds is above what the controller's own standard allows."""
-    if own is None:
+def _find_beyond(offer: Offer, own: Choice | None) -> BeyondStandard | None:
+    """Return that the ε that the noisy test likely finds is above what the controller's own standard allows.
+
+    How exact an answer has to be by that standard does not count: less ε would not make it more exact.
+    """
+    if own is None or offer.found is None:
         return None
-    allowed = own.find_granted(offer.remaining)
-    found = BeyondStandard(epsilon, own.preference.preset or OWN, allowed)
-    return None if allowed is not None and epsilon <= allowed else found
+    allowed = max((each for each in own.meeting_people or own.meeting if each in offer.remaining), default=None)
+    if allowed is not None and offer.found <= allowed:
+        return None
+    return BeyondStandard(own.preference.preset or OWN, allowed)
 
 
 def list_cautions(findings: Iterable[Finding], said: str, epsilon: float, called: Words) -> list[Finding]:
@@ -101,10 +105,11 @@ def find_looser(offer: Offer, own: Choice | None) -> LooserThanOwn | None:
 
     A ratio is compared with a ratio by its percentage, a preset with a preset by its place among them; a ratio and a
     preset have different scales, and are not compared. Any other condition, which may come from a link that somebody
-    else wrote, is looser if it allows a larger ε. ``offer``: with the choice that the preference made.
+    else wrote, is looser if it allows a larger ε. What the noisy test looks for is not the controller's, and is not
+    compared (``_find_beyond``). ``offer``: with the choice that the preference made.
     """
     preference = None if offer.choice is None else offer.choice.preference
-    if own is None or preference is None or preference.text == own.preference.text:
+    if own is None or offer.testing or preference is None or preference.text == own.preference.text:
         return None
     theirs, name, ordered = own.preference, find_preset(preference), list(PRESETS)
     allowed, by_ratio = own.find_granted(offer.remaining), preference.kind == "ratio"
