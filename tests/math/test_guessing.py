@@ -64,8 +64,7 @@ def priors(values: int, parts: int = 20) -> Iterator[FloatArray]:
 
 def promise(mechanism: Mechanism, steps: float, chance: float, distance: float, **options: Any) -> float:
     """The largest power that the program gives, for noise of so many steps on a grid of 1."""
-    arguments: dict[str, Any] = {"grids": np.ones(1), "sensitivity": distance, "epsilon": distance / steps, **options}
-    return largest_power(chance, mechanism, distance=distance, scale=steps, **arguments)
+    return largest_power(chance, mechanism, distance=distance, scale=steps, **{"grids": np.ones(1), **options})
 
 
 def farthest(mechanism: Mechanism, changes: Sequence[tuple[int, ...]]) -> float:
@@ -194,21 +193,18 @@ def test_a_group_that_appears_gives_its_delta_at_most() -> None:
     delta, cells = 0.05, 20
     best = delta + (1.0 - delta) / cells
     assert best <= promise(Laplace(), 1e9, 1.0 / cells, 1.0, group_delta=delta)
-    assert promise(Laplace(), 1.0, 0.1, 0.0, sensitivity=1.0, group_delta=delta) == pytest.approx(
-        0.1
-    )  # who has no rows shows nothing
+    assert promise(Laplace(), 1.0, 0.1, 0.0, group_delta=delta) == pytest.approx(0.1)  # who has no rows shows nothing
     assert promise(Laplace(), 0.01, 0.9, 1.0, group_delta=delta) == 1.0
 
 
 def test_the_ends() -> None:
-    arguments: dict[str, Any] = {"sensitivity": 1.0, "epsilon": math.inf, "grids": np.ones(1)}
     for mechanism in (Laplace(), GAUSSIAN):
-        assert largest_power(0.1, mechanism, distance=1.0, scale=0.0, **arguments) == 1.0
-        assert largest_power(0.1, mechanism, distance=0.0, scale=0.0, **arguments) == pytest.approx(0.1)
+        assert largest_power(0.1, mechanism, distance=1.0, scale=0.0, grids=np.ones(1)) == 1.0
+        assert largest_power(0.1, mechanism, distance=0.0, scale=0.0, grids=np.ones(1)) == pytest.approx(0.1)
         for chance in (0.0, 1.0, -0.1, math.nan):
             with pytest.raises(OptionError, match="strictly between 0 and 1"):
-                largest_power(chance, mechanism, distance=1.0, scale=1.0, **arguments)
-    assert largest_power(0.1, GAUSSIAN, distance=1.0, scale=0.01, **{**arguments, "epsilon": 1.0}) == 1.0
+                largest_power(chance, mechanism, distance=1.0, scale=1.0, grids=np.ones(1))
+    assert largest_power(0.1, GAUSSIAN, distance=1.0, scale=0.01, grids=np.ones(1)) == 1.0
 
 
 # ---------------------------------------------------------------- alarms (P3)

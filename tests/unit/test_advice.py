@@ -380,18 +380,20 @@ def test_what_one_step_would_change(clinic: Dataset) -> None:
     assert "Warning" not in told
 
 
-def test_a_coarser_question_is_computed(clinic: Dataset) -> None:
+@pytest.mark.parametrize(("asked_for", "tell_cut", "at"), [("COUNT(*)", None, 0.5), ("SUM(age)", 0.2, 0.6)])
+def test_a_coarser_question_is_computed(clinic: Dataset, asked_for: str, tell_cut: float | None, at: float) -> None:
     """What is said of the coarser question is what asking it gives."""
-    fine = "SELECT district, diagnosis, COUNT(*) AS patients FROM clinic WHERE age > 90 GROUP BY 1, 2"
-    choice = clinic.risk(fine).find("own:0.5")
+    fine = f"SELECT district, diagnosis, {asked_for} AS patients FROM clinic WHERE age > 90 GROUP BY 1, 2"
+    choice = clinic.query(fine, tell_cut=tell_cut).risk().find("own:0.5")
     fine_accuracy, coarser = pick(choice, answer.Errors).accuracy, pick(choice, answer.CoarserQuery)
     assert fine_accuracy.is_mostly_noise
-    assert pick(choice, answer.WorthLittle).epsilon == 0.5
+    assert pick(choice, answer.WorthLittle).epsilon == at
     kept = [name for name in ("district", "diagnosis") if name not in coarser.dropped]
     columns = "".join(f"{name}, " for name in kept)
     groups = f" GROUP BY {', '.join(kept)}" if kept else ""
-    asked = clinic.risk(f"SELECT {columns}COUNT(*) AS patients FROM clinic WHERE age > 90{groups}").find("own:0.5")
-    assert asked.epsilon == choice.epsilon == 0.5
+    coarse = f"SELECT {columns}{asked_for} AS patients FROM clinic WHERE age > 90{groups}"
+    asked = clinic.query(coarse, tell_cut=tell_cut).risk().find("own:0.5")
+    assert asked.epsilon == choice.epsilon == at
     accuracy = pick(asked, answer.Errors).accuracy
     assert (accuracy.drowned, accuracy.numbers) == (coarser.drowned, coarser.numbers)
     assert accuracy.drowned * fine_accuracy.numbers < fine_accuracy.drowned * accuracy.numbers

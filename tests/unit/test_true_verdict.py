@@ -9,8 +9,9 @@ import pyarrow as pa
 import pytest
 
 from dosimeter import Choice, Dataset
-from dosimeter.findings import Verdict
-from dosimeter.findings.on_left_out import NumbersFarOff, RowsCut
+from dosimeter.findings import Verdict, word
+from dosimeter.findings import on_people as people
+from dosimeter.findings.on_left_out import NumbersFarOff, RowsCut, RowsUnowned
 from dosimeter.risk import PRESETS
 from tests.known import known
 from tests.schemas import category, declare, plain, whole
@@ -88,3 +89,52 @@ def test_an_average_that_is_off_by_half_its_range_is_found_by_no_preset_and_call
             assert verdict is Verdict.AGAINST
             assert "worth_little" in {each.kind for each in found}
     assert {line.satisfied for line in choice.candidates} == {True, False} or preset == "cautious"
+
+
+def test_a_median_that_is_too_far_off_is_told_which_preset_it_meets_elsewhere() -> None:
+    """Its error is judged as a value, so that a preset holds of it, and no sentence says that none can."""
+    ages = pa.table({"age": np.random.default_rng(1).integers(17, 91, 400)})
+    with Dataset.open(ages, schema=declare("many", 400, {"age": whole(0, 100)})) as many:
+        choice = many.risk("SELECT MEDIAN(age) FROM many").find("balanced")
+        found = choice.judge(0.01)[1]
+    (fails,) = [each for each in found if isinstance(each, people.FailsByAccuracy)]
+    assert fails.found == choice.epsilon
+    assert choice.epsilon in choice.meeting_people
+    assert (
+        word(fails)
+        == f"ε = 0.01 does not meet the preference; {choice.epsilon} does. It fails by accuracy, not by risk."
+    )
+
+
+@pytest.mark.parametrize(("most", "cut"), [(5, 0), (1, 95)])
+def test_rows_that_are_nobodys_are_told_apart_from_those_that_are_cut(most: int, cut: int) -> None:
+    """More rows of each to count would bring none of them back."""
+    stays = pa.table({"owner": pa.array([*np.repeat(np.arange(95), 2).tolist(), *[None] * 10]), "stay": range(200)})
+    columns = {"owner": plain("integer"), "stay": whole(0, 1_000)}
+    facts = declare("stays", 95, columns, unit="owner", max_rows_per_unit=most, row_key="stay")
+    with Dataset.open(stays, schema=facts) as hospital:
+        choice = hospital.risk("SELECT COUNT(*) FROM stays").find("balanced")
+        found = choice.judge(1.0)[1]
+    assert [(each.rows, each.share) for each in found if isinstance(each, RowsCut)] == [(cut, cut / 200)] * bool(cut)
+    (nobodys,) = [each for each in found if isinstance(each, RowsUnowned)]
+    assert (nobodys.rows, nobodys.share) == (10, 0.05)
+    assert word(nobodys) == "Nothing says of 10 rows (5 %) whose they are: they do not count."
+
+
+def test_where_tables_are_joined_no_sentence_gives_the_limit_of_one_for_rows_that_another_cuts() -> None:
+    """Each patient has 2 stays, which both count, and 4 bills, of which 1 does."""
+    owners = np.arange(50)
+    stays = pa.table({"owner": np.repeat(owners, 2), "stay": range(100)})
+    bills = pa.table({"owner": np.repeat(owners, 4), "bill": range(200)})
+    bill: dict[str, Any] = {"owner": plain("integer"), "bill": whole(0, 1_000)}
+    own = {"unit": "owner", "max_rows_per_unit": 1, "row_key": "bill", "public": False, "columns": bill}
+    columns = {"owner": plain("integer"), "stay": whole(0, 1_000)}
+    limits: dict[str, Any] = {"unit": "owner", "max_rows_per_unit": 5, "row_key": "stay", "tables": {"bills": own}}
+    with Dataset.open(
+        stays, schema=declare("stays", 50, columns, **limits), table="stays", tables={"bills": bills}
+    ) as hospital:
+        sql = "SELECT COUNT(*) FROM stays s JOIN bills b ON s.owner = b.owner"
+        found = hospital.risk(sql).find("balanced").judge(1.0)[1]
+    (cut,) = [each for each in found if isinstance(each, RowsCut)]
+    assert (cut.rows, cut.share, cut.most) == (150, 0.5, None)
+    assert word(cut) == "Of each person only some rows of a table count, as it declares: 150 rows (50 %) do not."

@@ -15,6 +15,7 @@ import pytest
 from dosimeter.dataset import Dataset
 from dosimeter.errors import Interrupted
 from dosimeter.findings import find_enough
+from dosimeter.findings.on_answer import WorthLittle
 from dosimeter.ledger import Ledger
 from dosimeter.options import LookOptions
 from dosimeter.release import Fixed, read_way
@@ -24,6 +25,7 @@ from dosimeter.risk.preference import parse_preference
 from dosimeter.web.account_exposure import Sums, sum_guarantees
 from dosimeter.web.decision.accuracy import list_numbers, show_errors
 from dosimeter.web.decision.measured import MANY, MeasuredQuery, compress_classes, measure_query
+from dosimeter.web.expected import expect_errors
 from dosimeter.web.worker import JobMeter
 from tests.known import known
 from tests.schemas import category, decimal, declare, plain, whole
@@ -88,6 +90,39 @@ def test_few_groups_that_can_be_told_are_not_typical() -> None:
     assert (shown.too_few, shown.text, shown.relative, shown.drowned) == (True, "too few", "–", True)
     at = measured.answers[tempting[0]]
     assert (at.too_few, at.typical, at.is_mostly_noise) == (4, (None,), True)
+
+
+def test_a_sum_near_0_of_both_signs_has_no_relative_error_on_the_page_either() -> None:
+    """Gains and losses cancel: the sum is small without being worth little, so that no error is a share of it (E6)."""
+    table = pa.table({"gain": [10, *[-10, 10] * 500]})
+    with Dataset.open(table, schema=declare("many", 1_001, {"gain": whole(-10, 10)})) as dataset:
+        measured = prepare_many(dataset, "SELECT SUM(gain) FROM many")
+    shown = show_errors(measured, 0)
+    assert (shown[1.0].typical or 0.0) > 10.0 > (shown[10.0].typical or 0.0)
+    assert (shown[1.0].relative, shown[10.0].relative[-2:]) == ("–", " %")
+
+
+def test_the_picture_marks_the_errors_with_which_the_verdict_calls_an_answer_worth_little() -> None:
+    """Also that of a median, whose error counts rows in the picture and is judged as a value."""
+    ages = pa.table({"age": np.random.default_rng(1).integers(17, 91, 400)})
+    with Dataset.open(ages, schema=declare("many", 400, {"age": whole(0, 100)})) as dataset:
+        measured = prepare_many(dataset, "SELECT MEDIAN(age) FROM many")
+        shown = show_errors(measured, 0)
+        little = {at for at in shown if any(isinstance(each, WorthLittle) for each in measured.find_at(at))}
+    assert little == {at for at, error in shown.items() if error.drowned}
+    assert set() < little < set(shown)
+
+
+def test_an_error_that_is_expected_is_the_one_that_is_released_where_noise_chooses_the_rows(tmp_path: Path) -> None:
+    """HAVING chooses by any of the columns, which widens the errors of all (E2): more columns, a wider error."""
+    columns = {"ward": category("a", "b", "c"), "age": whole(0, 100)}
+    table = pa.table({"ward": ["a", "b", "c"] * 100, "age": [50] * 300})
+    sql = "SELECT ward, COUNT(*) AS n, 2 * COUNT(*) AS a, 3 * COUNT(*) AS b FROM many GROUP BY ward HAVING COUNT(*) > 5"
+    order = ReleaseOrder(read_way(epsilon=0.1))
+    with Dataset.open(table, schema=declare("many", 300, columns)) as dataset, Ledger.open(tmp_path / "l.db") as ledger:
+        found = expect_errors(prepare_release(dataset.schema, sql, LookOptions(), order), [0.1])
+        answer = dataset.query(sql).release(ledger, Fixed(0.1), policy="budget:1")
+    assert found.columns[0].errors == [known(answer.error_95)[0]]
 
 
 @pytest.mark.parametrize("text", ["ratio:0.95", "ratio:0.9", "ratio:0.9999"])

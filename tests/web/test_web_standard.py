@@ -202,6 +202,29 @@ def test_blind_page_starts_below_the_own_standard_and_folds_small_epsilons(site:
     expect(rows.last).to_be_visible()
 
 
+@pytest.mark.clinic(algorithm="find-and-release", policy="budget:4", variance=0.01)
+def test_noisy_test_is_judged_by_the_own_standard(site: Site) -> None:
+    """Of 741 smokers of 4,000, variance is at most 0.01 up to ε = 0.3; *cautious* admits 0.2, and 95 % allow 0.05."""
+    spread = 741 / 4_000 * (1 - 741 / 4_000)
+    assert [spread / (1 + 1 / epsilon) ** 2 <= 0.01 for epsilon in (0.3, 0.4)] == [True, False]
+    assert [math.tanh(epsilon / 2) <= 0.1 for epsilon in (0.2, 0.3)] == [True, False]
+    told = {
+        "balanced": "",
+        "cautious": "cautious, allows ε = 0.2",
+        "own": "least ÷ most exposed, allows ε = 0.05",
+    }
+    with site.guest("anna") as anna, site.guest("carol") as carol:
+        query_id = anna.ask(SMOKERS.format("clinic"))
+        carol.act(f"/decide/{query_id}/look")
+        for standard, words in told.items():
+            carol.act("/settings", standard=standard, **DEFAULTS)
+            page = read_text(carol.get(f"/decide/{query_id}").text)
+            assert "The noisy test likely finds ε = 0.3" in page
+            assert ("Your own standard" in page) == bool(words)
+            assert not words or f"Your own standard, {words} at most." in page
+            assert ("✗ Risk" in page) == bool(words)
+
+
 def test_noisy_test_is_described_before_and_after_a_look(three: Site) -> None:
     with three.guest("anna") as anna, three.guest("carol") as carol:
         query_id = anna.ask(SMOKERS.format("noisy"), dataset="noisy")

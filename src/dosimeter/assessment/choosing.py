@@ -84,27 +84,10 @@ def choose(
         return find_start(choice, accuracies(), left)
 
     def judge(choice: Choice, epsilon: float) -> tuple[Finding, ...]:
-        preference, ordered = choice.preference, sorted(lines, key=lambda line: line.epsilon)
-        people = preference.without_errors() if preference.about_errors and epsilon not in choice.meeting else None
-        proposal = Proposal(
-            risk=risk,
-            choice=choice,
-            at=epsilon,
-            worst=epsilon,
-            remaining=tuple(left),
-            testing=False,
-            epsilon_svt=0.0,
-            hidden=hidden,
-            wanted=None,
-            looser=None,
-            beyond=None,
-            refusal=refusal,
-            smallest=risk.smallest_group(),
-            meets_people=people is not None and epsilon in choose(risk, people, [epsilon]).meeting,
-            here=tuple(find_at(risk, ordered, epsilon, steps=False)),
-            accuracies=accuracies(),
+        here = tuple(find_at(risk, sorted(lines, key=lambda line: line.epsilon), epsilon, steps=False))
+        return find_for_proposal(
+            Proposal(risk, choice, epsilon, tuple(left), refusal, here, accuracies(), hidden=hidden), ()
         )
-        return find_for_proposal(proposal, ())
 
     return Choice(
         preference=preference,
@@ -116,6 +99,7 @@ def choose(
         limit_cell=None if limit_cell is None else limit_cell.value,
         epsilon_cell=by_cell,
         conflict=find_conflict(preference, tested),
+        meeting_people=tuple(epsilon for epsilon, verdict in tested if preference.meets_people(verdict)),
         called=risk.plan.words,
         _look=look,
         _begin=begin,

@@ -378,6 +378,7 @@ class Risk:
         found = self.list_findings(self.list_candidates())
         return word_all((each for each in found if each.is_note), self.plan.words)
 
+    @cached_property
     def smallest_group(self) -> int | None:
         """Return how many individuals are in the smallest group that is not empty; None if there is no such group.
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from dosimeter.influence import ExposedSearch, MovedNumber, find_moved
 from dosimeter.measures import Rank
+from dosimeter.planning import find_chances, find_even_chance
 from dosimeter.postprocess import measure_scales, name_measure
 from dosimeter.risk import TwoWorlds, spread_draws, spread_noise
 
@@ -46,7 +45,8 @@ def compare_worlds(risk: Risk, epsilon: float) -> TwoWorlds | None:
         if shown is not None and plan.threshold is not None:
             factors = shown
             if moved.at == plan.threshold.people:  # which decides by itself whether it is shown
-                least, factors = _find_least(risk, epsilon), (1.0, float(shown[1] > 0.0))
+                least = find_even_chance(plan, risk.mechanism, risk.noise_scale(epsilon))
+                factors = 1.0, float(shown[1] > 0.0)
         steps = _round(risk, moved, grid)
         curves = spread_noise(steps, risk.mechanism, scale, grid, shown=factors, least=least)
     number, made = name_measure(moved.block, moved.at)
@@ -69,11 +69,5 @@ def _find_shown(risk: Risk, moved: MovedNumber, epsilon: float) -> tuple[float, 
     threshold, sizes = risk.plan.threshold, moved.sizes
     if threshold is None or sizes is None:
         return None
-    scale = float(measure_scales(risk.plan, risk.mechanism, risk.noise_scale(epsilon))[threshold.people])
-    missing = np.array([float(_find_least(risk, epsilon) - size) for size in sizes])
-    here, there = risk.mechanism.exceed(scale, missing).tolist()
+    here, there = find_chances(risk.plan, risk.mechanism, risk.noise_scale(epsilon), sizes)
     return here, there if sizes[1] else 0.0
-
-
-def _find_least(risk: Risk, epsilon: float) -> int:
-    return risk.foresee_groups([epsilon]).lines[0].threshold

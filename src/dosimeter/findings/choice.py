@@ -13,7 +13,7 @@ from dosimeter.findings.verdict import Verdict, judge
 from dosimeter.html import Private, write_paragraphs, write_table
 from dosimeter.json_values import JsonObject
 from dosimeter.risk import NO_ERROR, Candidate, ConditionRange, Preference
-from dosimeter.schema import PLAIN, Words
+from dosimeter.schema import Words
 
 
 @dataclass(frozen=True, repr=False)
@@ -25,23 +25,25 @@ class Choice(Private):
     FILTERs of the preference that match nobody: their aggregates are NULL, and a comparison with NULL is not met.
     ``decides``: whether some candidate meets the preference and another does not (F4). ``limit_cell`` and
     ``epsilon_cell``: the exact limit and the ε by the cell indicator (R11). ``conflict``: conditions of the preference
-    that no candidate meets together, if it has several and no candidate meets them all. ``called``: what rows and
-    people are called.
+    that no candidate meets together, if it has several and no candidate meets them all. ``meeting_people``: where some
+    of its conditions read errors of the answer, the candidates that meet all others; none if there are no others.
+    ``called``: what rows and people are called.
     """
 
     preference: Preference
     epsilon: float | None
     limit: float | None
     candidates: tuple[Candidate, ...]
-    empty_filters: tuple[str, ...] = ()
-    decides: bool = True
-    limit_cell: float | None = None
-    epsilon_cell: float | None = None
-    conflict: tuple[ConditionRange, ...] = ()
-    called: Words = PLAIN
-    _look: Callable[[Choice], tuple[Finding, ...]] = field(default=lambda _: (), compare=False)
-    _begin: Callable[[Choice], Start] = field(default=lambda _: Start(None, "unmet"), compare=False)
-    _judge: Callable[[Choice, float], tuple[Finding, ...]] = field(default=lambda _, __: (), compare=False)
+    empty_filters: tuple[str, ...]
+    decides: bool
+    limit_cell: float | None
+    epsilon_cell: float | None
+    conflict: tuple[ConditionRange, ...]
+    meeting_people: tuple[float, ...]
+    called: Words
+    _look: Callable[[Choice], tuple[Finding, ...]] = field(compare=False)
+    _begin: Callable[[Choice], Start] = field(compare=False)
+    _judge: Callable[[Choice, float], tuple[Finding, ...]] = field(compare=False)
 
     @cached_property
     def findings(self) -> tuple[Finding, ...]:

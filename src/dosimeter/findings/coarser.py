@@ -52,7 +52,7 @@ def find_coarser(plan: QueryPlan, measured: Measured, accuracy: AnswerAccuracy) 
 
 def _adds_up(plan: QueryPlan) -> bool:
     """Return whether leaving out a group column would give sums of the measured numbers, with the same noise."""
-    if not plan.groups or plan.sets or plan.further or plan.group_keys is None or plan.threshold is not None:
+    if not plan.groups or plan.sets or plan.is_united or plan.group_keys is None or plan.threshold is not None:
         return False
     sums = all(isinstance(measure, (Count, CountRows, Sum)) for measure in plan.measures)
     return sums and not needs_values(plan) and plan.hand_sensitivity is None

@@ -34,33 +34,27 @@ class Proposal:
     """An ε that is to be approved, and all that bears on it.
 
     ``choice``: the preference evaluated at every candidate; its ε is the largest that meets it and that the account
-    grants. ``remaining``: the candidates that the account grants. ``at``: this ε or, with the noisy test (``testing``),
-    the one that it would find without noise. ``hidden``: ε is found from the data and hidden (algorithm 1). ``worst``:
-    with the test, the largest ε that it can find; otherwise this ε. ``epsilon_svt``: what the test costs. ``wanted``:
-    the error that the analyst would like; ``enough``: the smallest ε that gives it. ``looser``: the preference is
-    looser than the controller's own standard; None if it is not. ``beyond``: the noisy test likely finds more than
-    that standard allows. ``refusal``: why the account grants none of the
-    candidates that meet the preference; None if it grants one. ``smallest``: how many people the smallest group holds.
-    ``meets_people``: whether ``at`` meets the preference's conditions on people alone. ``here``: what is worth saying
-    of ``at`` whatever the preference. ``accuracies``: how accurate the answer is, by ε.
+    grants. ``at``: this ε or, with the noisy test, the one that it would find without noise. ``remaining``: the
+    candidates that the account grants. ``refusal``: why the account grants none of the candidates that meet the
+    preference; None if it grants one. ``here``: what is worth saying of ``at`` whatever the preference.
+    ``accuracies``: how accurate the answer is, by ε. ``hidden``: ε is found from the data and hidden (algorithm 1).
+    ``test``: the noisy test finds ε. ``wanted``: the error that the analyst would like; ``enough``: the smallest ε that
+    gives it. ``looser``: the preference is looser than the controller's own standard. ``beyond``: the noisy test likely
+    finds more than that standard allows. The last four are None where that is not so.
     """
 
     risk: Assessed
     choice: Choice
     at: float
-    worst: float
     remaining: tuple[float, ...]
-    testing: bool
-    epsilon_svt: float
-    hidden: bool
-    wanted: float | None
-    looser: people.LooserThanOwn | None
-    beyond: people.BeyondStandard | None
     refusal: AccountRefuses | None
-    smallest: int | None
-    meets_people: bool
     here: tuple[Finding, ...]
     accuracies: Mapping[float, AnswerAccuracy]
+    hidden: bool = False
+    test: people.TestAtWorst | None = None
+    wanted: float | None = None
+    looser: people.LooserThanOwn | None = None
+    beyond: people.BeyondStandard | None = None
 
     @property
     def enough(self) -> float | None:
@@ -77,7 +71,7 @@ def find_for_proposal(asked: Proposal, costs: Iterable[Finding]) -> tuple[Findin
         *find_aimed(asked.risk.plan, asked.risk.matched),
         *_find_fit(asked),
         *_find_worth(asked),
-        *find_few(asked.risk, asked.smallest),
+        *find_few(asked.risk),
         *find_given(asked.risk, asked.choice, asked.refusal),
         *costs,
     )
@@ -86,14 +80,14 @@ def find_for_proposal(asked: Proposal, costs: Iterable[Finding]) -> tuple[Findin
 def _find_fit(asked: Proposal) -> Iterator[Finding]:
     """Yield whether the ε meets the preference, and whether that says anything about risk."""
     preference = asked.choice.preference
-    if asked.testing:
-        yield people.TestAtWorst(asked.worst, asked.worst + asked.epsilon_svt, asked.choice.epsilon)
+    if asked.test is not None:
+        yield asked.test
     elif asked.choice.undecided:
         yield people.MetByAll()
     elif asked.at in asked.choice.meeting:
         yield people.MeetsPreference(asked.at) if preference.limits_risk else people.NoLimitOnRisk()
     elif _lacks_accuracy(asked):
-        yield people.FailsByAccuracy(asked.at, asked.choice.epsilon, asked.risk.plan.only_ranks)
+        yield people.FailsByAccuracy(asked.at, asked.choice.epsilon)
     else:
         yield people.FailsPreference(asked.at, asked.choice.epsilon)
     if asked.hidden:
@@ -106,9 +100,8 @@ def _find_fit(asked: Proposal) -> Iterator[Finding]:
 
 def _lacks_accuracy(asked: Proposal) -> bool:
     """Return whether the ε fails the preference by its conditions on errors alone."""
-    if not asked.choice.preference.about_errors or asked.choice.preference.without_errors() is None:
-        return False
-    return asked.meets_people or bool(asked.choice.meeting and asked.at < min(asked.choice.meeting))
+    met, by_people = asked.choice.meeting, asked.choice.meeting_people
+    return asked.at in by_people or bool(met and by_people and asked.at < min(met))
 
 
 def _find_worth(asked: Proposal) -> Iterator[Finding]:
@@ -128,10 +121,10 @@ def _find_worth(asked: Proposal) -> Iterator[Finding]:
             yield answer.Errors(found.epsilon, found.columns, accuracy, accuracy.share, alone, MOST_ERRORS)
         elif isinstance(found, NumbersFarOff) and gives:
             yield NumbersOff(*(getattr(found, each.name) for each in fields(found)))
-        elif not (isinstance(found, answer.WorthLittle) and gives) and not (asked.testing and found.about is _PEOPLE):
+        elif not (isinstance(found, answer.WorthLittle) and gives) and not (asked.test and found.about is _PEOPLE):
             yield found
-    if asked.testing:
-        yield from find_absolute(asked.risk.absolute(asked.worst, charge=asked.worst + asked.epsilon_svt))
+    if asked.test is not None:
+        yield from find_absolute(asked.risk.absolute(asked.test.epsilon, charge=asked.test.charge))
     if (accuracy.is_mostly_noise or ranks is not None) and not gives:
         yield _find_more(asked)
     elif gives and asked.wanted is not None:
@@ -174,5 +167,6 @@ def _find_more(asked: Proposal) -> Finding:
     larger = sorted(each for each in asked.remaining if each > asked.at)
     worth = (e for e in larger if not asked.accuracies[e].is_mostly_noise and find_any_value(asked, e) is None)
     better = next(worth, None)
-    few = (asked.smallest is not None and asked.smallest < people.FEW) or asked.risk.matched < people.FEW
+    smallest = asked.risk.smallest_group
+    few = (smallest is not None and smallest < people.FEW) or asked.risk.matched < people.FEW
     return answer.WorthMoreAt(better, better in asked.choice.meeting, asked.choice.epsilon, few)

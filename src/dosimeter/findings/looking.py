@@ -15,7 +15,7 @@ from dosimeter.findings import on_answer as answer
 from dosimeter.findings import on_method as method
 from dosimeter.findings import on_people as people
 from dosimeter.findings.coarser import find_coarser
-from dosimeter.findings.on_left_out import find_left_out
+from dosimeter.findings.on_left_out import find_bias
 from dosimeter.measures import Count, CountRows
 from dosimeter.postprocess import Noise, find_enough_rows, list_estimates, name_rows
 from dosimeter.risk import (
@@ -73,12 +73,13 @@ class Assessed(Protocol):
     def left_out(self) -> LeftOut: ...
     @property
     def matched(self) -> int: ...
+    @property
+    def smallest_group(self) -> int | None: ...
     def absolute(self, epsilon: float, *, charge: float | None = None) -> AbsoluteRisk: ...
 
     def own_epsilons(self, values: FloatArray, shares: FloatArray | None, epsilon: float) -> FloatArray: ...
     def foresee(self, epsilon: float, *, read: bool = False) -> tuple[ColumnAccuracy, ...]: ...
     def measured(self) -> Measured: ...
-    def smallest_group(self) -> int | None: ...
 
 
 # ---------------------------------------------------------------- whom the query is about
@@ -93,8 +94,9 @@ def find_aimed(plan: QueryPlan, matched: int | None = None) -> Iterator[Finding]
         yield people.NobodyTouched()
 
 
-def find_few(risk: Assessed, smallest: int | None) -> Iterator[Finding]:
-    """Yield whether the query, or a group, is about a few. ``smallest``: how many people the smallest group holds."""
+def find_few(risk: Assessed) -> Iterator[Finding]:
+    """Yield whether the query, or its smallest group, is about a few."""
+    smallest = risk.smallest_group
     if 0 < risk.matched < people.FEW:
         yield people.FewTouched(risk.matched)
     elif risk.matched and smallest is not None and smallest < people.FEW:
@@ -270,7 +272,7 @@ def find_in_choice(risk: Assessed, choice: Choice, refusal: AccountRefuses | Non
     if not unmatched:
         yield from find_given(risk, choice, refusal, choice.asked)
     yield from find_aimed(risk.plan, risk.matched)
-    yield from find_few(risk, risk.smallest_group())
+    yield from find_few(risk)
     if unmatched:
         return
     ordered = sorted(choice.candidates, key=lambda line: line.epsilon)
@@ -294,7 +296,7 @@ def find_given(
     if not (alike and len(met) == len(lines)) or (met and choice.epsilon is None):
         yield _find_outcome(risk, choice, refusal, asked)
     if alike:
-        yield people.EquallyExposed(risk.smallest_group())
+        yield people.EquallyExposed(risk.smallest_group)
     if choice.conflict:
         yield answer.Conflict(choice.conflict)
     if not choice.decides:
@@ -349,9 +351,9 @@ def find_unstated(risk: Assessed, lines: Sequence[Candidate]) -> Iterator[Findin
     """Yield what to know where no preference is stated: how exposed people are, and what the largest ε does."""
     ordered = order_candidates(lines)
     yield from find_aimed(risk.plan, risk.matched)
-    yield from find_few(risk, risk.smallest_group())
+    yield from find_few(risk)
     if is_alike(ordered):
-        yield people.EquallyExposed(risk.smallest_group())
+        yield people.EquallyExposed(risk.smallest_group)
     else:
         ends = ordered if len(ordered) == 1 else (ordered[0], ordered[-1])
         yield answer.Unstated(tuple((line.epsilon, line.rdr.relative[1]) for line in ends))
@@ -390,7 +392,7 @@ def find_at(risk: Assessed, ordered: Sequence[Candidate], epsilon: float, *, ste
     accuracy, absolute = find_accuracy(risk, here), _find_absolute(risk, here)
     columns = risk.plan.aggregate_names
     yield answer.Errors(epsilon, columns, accuracy)
-    yield from find_left_out(risk.left_out, accuracy.columns, risk.plan.table_schema.max_rows_per_unit)
+    yield from find_bias(risk.left_out, accuracy.columns)
     yield from find_absolute(absolute)
     if steps:
         for at in (place + 1, place - 1):

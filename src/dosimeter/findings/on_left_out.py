@@ -22,11 +22,18 @@ class OnLeftOut(Finding, about=Subject.ANSWER, is_note=True):
 
 
 class RowsCut(OnLeftOut):
-    """Rows that do not count. ``most``: how many rows of one individual count."""
+    """Rows that do not count. ``most``: how many rows of one individual count; None if tables differ in that."""
 
     rows: int
     share: float
-    most: int
+    most: int | None
+
+
+class RowsUnowned(OnLeftOut):
+    """Rows that say not whose they are, as their unit column is empty: they do not count either."""
+
+    rows: int
+    share: float
 
 
 class ValuesClamped(OnLeftOut):
@@ -73,8 +80,8 @@ class NumbersFarOff(NumbersOff, weight=Weight.AGAINST, kind="bias"):
     """The numbers are off by so much that it speaks against the answer."""
 
 
-def find_left_out(found: LeftOut, columns: tuple[ColumnAccuracy, ...], most: int) -> Iterator[Finding]:
-    """Yield what is left out, and how far that moves the column that it moves most. ``most``: rows of an individual."""
+def find_bias(found: LeftOut, columns: tuple[ColumnAccuracy, ...]) -> Iterator[Finding]:
+    """Yield what is left out, and how far that moves the column that it moves most."""
     biases = [(each.bias.relative, each.bias.typical, at) for at, each in enumerate(columns) if each.bias is not None]
     relative, typical, place = max(biases, default=(0.0, 0.0, 0))
     bias = columns[place].bias if biases else None
@@ -87,8 +94,10 @@ def find_left_out(found: LeftOut, columns: tuple[ColumnAccuracy, ...], most: int
         )  # fmt: skip
     if found.moves_numbers and len(biases) < len(columns):
         yield BiasUnknown()
-    if found.rows:
-        yield RowsCut(found.rows, found.cut_share, most)
+    if found.rows > found.unowned:
+        yield RowsCut(found.rows - found.unowned, (found.rows - found.unowned) / found.all_rows, found.most)
+    if found.unowned:
+        yield RowsUnowned(found.unowned, found.unowned / found.all_rows)
     if found.clamped:
         yield ValuesClamped(tuple((name, each.values, each.share) for name, each in found.clamped.items()))
     if found.people:
@@ -125,9 +134,17 @@ def word_off(found: NumbersOff, called: Words) -> str:
 
 def word_rows_cut(found: RowsCut, called: Words) -> str:
     """Say how many rows do not count."""
-    verb = "counts" if found.most == 1 else "count"
     cut, share = called.count_rows(found.rows), _percent(found.share)
+    if found.most is None:
+        return f"Of each {called.individual} only some rows of a table count, as it declares: {cut} ({share}) do not."
+    verb = "counts" if found.most == 1 else "count"
     return f"At most {called.count_rows(found.most)} of each {called.individual} {verb}: {cut} ({share}) do not."
+
+
+def word_unowned(found: RowsUnowned, called: Words) -> str:
+    """Say how many rows are nobody's."""
+    they = "it is: it does" if found.rows == 1 else "they are: they do"
+    return f"Nothing says of {called.count_rows(found.rows)} ({_percent(found.share)}) whose {they} not count."
 
 
 def word_clamped(found: ValuesClamped, called: Words) -> str:

@@ -246,13 +246,10 @@ def _word_as_likely(found: people.AsLikely, called: Words) -> str:
     return f"{released}, it is {likely} with the most exposed {called.individual} as without."
 
 
-def _word_fails(found: people.FailsPreference | people.FailsByAccuracy, called: Words) -> str:
+def _word_fails(found: people.FailsPreference | people.FailsByAccuracy) -> str:
     does = "no ε does" if found.found is None else f"{format_epsilon(found.found)} does"
-    told = f"ε = {format_epsilon(found.epsilon)} does not meet the preference; {does}."
-    if isinstance(found, people.FailsPreference):
-        return told
-    rows = f" An error in {called.rows} has no relative error, so no ε meets it." if found.in_rows else ""
-    return f"{told} It fails by accuracy, not by risk.{rows}"
+    accuracy = " It fails by accuracy, not by risk." if isinstance(found, people.FailsByAccuracy) else ""
+    return f"ε = {format_epsilon(found.epsilon)} does not meet the preference; {does}.{accuracy}"
 
 
 def _word_by_groups(found: people.AllowedByGroups, called: Words) -> str:
@@ -300,6 +297,7 @@ SENTENCES: Mapping[type[Finding], str | Callable[[Any], str] | Counted] = {
     answer.Conflict: _word_conflict,
     answer.Errors: Counted(words.word_gain),
     left.RowsCut: Counted(left.word_rows_cut),
+    left.RowsUnowned: Counted(left.word_unowned),
     left.ValuesClamped: Counted(left.word_clamped),
     left.OutsideGroups: Counted(left.word_outside),
     left.ManyOutsideGroups: Counted(left.word_outside),
@@ -336,8 +334,8 @@ SENTENCES: Mapping[type[Finding], str | Callable[[Any], str] | Counted] = {
         lambda found, called: f"The smallest group holds {_name_few(found.people, called)}: its numbers are about them."
     ),
     people.EquallyExposed: Counted(_word_equally),
-    people.FailsPreference: Counted(_word_fails),
-    people.FailsByAccuracy: Counted(_word_fails),
+    people.FailsPreference: _word_fails,
+    people.FailsByAccuracy: _word_fails,
     people.MeetsPreference: lambda found: f"ε = {format_epsilon(found.epsilon)} meets the preference.",
     people.FoundFromData: (
         "ε is found from the data, and its size tells something by itself: no limit on what an attacker learns holds."
@@ -347,9 +345,8 @@ SENTENCES: Mapping[type[Finding], str | Callable[[Any], str] | Counted] = {
     people.LooserThanOwn: _word_looser,
     people.TestAtWorst: _word_test,
     people.BeyondStandard: lambda found: (
-        f"ε = {format_epsilon(found.epsilon)} is more than your own standard, "
-        f"{'least ÷ most exposed' if found.name == 'own' else found.name}, allows: "
-        f"{'none' if found.allowed is None else f'{format_epsilon(found.allowed)} at most'}."
+        f"Your own standard, {'least ÷ most exposed' if found.name == 'own' else found.name}, allows "
+        f"{'none' if found.allowed is None else f'ε = {format_epsilon(found.allowed)} at most'}."
     ),
     people.AllowedByGroups: Counted(_word_by_groups),
     people.DecidesNothing: Counted(_word_decides_nothing),

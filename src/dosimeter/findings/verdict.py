@@ -88,7 +88,7 @@ _WHAT_TO_DO: Mapping[type[Finding], str] = {
     people.SinglesOut: "Deny it, or ask for changes.",
     people.NobodyTouched: "Deny it, or ask for changes.",
     left.NumbersFarOff: "Ask for changes, or let more rows and values count.",
-    people.BeyondStandard: "Deny it, or ask for changes; a stricter threshold in the settings would find less.",
+    people.BeyondStandard: "Deny it, or ask for changes; stricter settings would find less.",
     people.FailsPreference: "Choose another, or ask for changes.",
     people.FailsByAccuracy: "Choose another, or ask for changes.",
     people.FewTouched: "Ask for changes, unless the purpose is worth exposing them.",

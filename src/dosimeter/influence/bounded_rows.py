@@ -32,11 +32,6 @@ class UnitFacts:
     rows: int
     beyond: int = 0
 
-    @property
-    def uncounted(self) -> int:
-        """Return how many rows do not count: those that are cut, and those that are nobody's."""
-        return self.beyond + self.missing
-
 
 def bound_relation(engine: Engine, schema: Schema, relation: exp.Expression, facts: UnitFacts) -> exp.Expression:
     """Return the rows that count, at most ``max_rows_per_unit`` of each individual: all of them if nobody has more."""

@@ -50,12 +50,14 @@ class Beyond(Private):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class LeftOut(Private):
-    """What of the data is not measured as it is. ``rows``: how many rows are cut, ``all_rows``: of how many.
+    """What of the data is not measured as it is. ``rows``: how many rows do not count, ``all_rows``: of how many.
 
-    ``clamped``: the columns that aggregates read and that have values beyond what is declared. ``people``: how many
-    individuals (or, where they have several rows, rows of theirs) meet the WHERE in a group that nobody declared;
-    ``all_people``: of how many that meet it. ``in_totals``: whether the answer adds groups up, where these people would
-    count. ``undeclared_people``: how many individuals there are more than declared.
+    ``unowned``: how many of these are nobody's, since they have no value in the unit column; all others are cut.
+    ``most``: how many rows of one individual count; None where several private tables are read, each with its own
+    limit. ``clamped``: the columns that aggregates read and that have values beyond what is declared. ``people``: how
+    many individuals meet the WHERE in a group that nobody declared; ``all_people``: of how many that meet it.
+    ``in_totals``: whether the answer adds groups up, where these people would count. ``undeclared_people``: how many
+    individuals there are more than declared.
     """
 
     rows: int
@@ -65,6 +67,8 @@ class LeftOut(Private):
     all_people: int
     in_totals: bool = False
     undeclared_people: int = 0
+    unowned: int = 0
+    most: int | None = None
 
     @property
     def cut_share(self) -> float:
@@ -100,13 +104,15 @@ def find_left_out(plan: QueryPlan, tables: DeclaredTables, profile: Profile, n: 
         for name, table, column in (() if drafted else _list_clampable(plan))
     )
     return LeftOut(
-        rows=sum(rows for rows, _ in cut),
-        all_rows=sum(rows for _, rows in cut),
+        rows=sum(beyond + unowned for beyond, unowned, _ in cut),
+        all_rows=sum(rows for _, _, rows in cut),
         clamped={name: found for name, found in clampable if found.values},
         people=profile.undeclared,
         all_people=profile.undeclared + profile.matched,
         in_totals=any(block.sets for block in plan.blocks),
         undeclared_people=max(0, tables.count_people() - n),
+        unowned=sum(unowned for _, unowned, _ in cut),
+        most=plan.table_schema.max_rows_per_unit if len(cut) == 1 else None,
     )
 
 

@@ -69,10 +69,10 @@ class DeclaredTables:
             return self.remember("people", lambda: count_individuals(self.engine))
         return self._find_facts().individuals
 
-    def count_uncounted(self, table: JoinTable | None) -> tuple[int, int]:
-        """Return how many rows of a private table do not count, because they are cut or nobody's, and of how many."""
+    def count_uncounted(self, table: JoinTable | None) -> tuple[int, int, int]:
+        """Return how many rows of a private table do not count because they are cut, or nobody's, and of how many."""
         facts = self._find_facts_of(table)
-        return (0, self.count_people()) if facts is None else (facts.uncounted, facts.rows)
+        return (0, 0, self.count_people()) if facts is None else (facts.beyond, facts.missing, facts.rows)
 
     def most_rows(self, table: JoinTable | None) -> int:
         """Return the most rows that one individual has in a private table."""

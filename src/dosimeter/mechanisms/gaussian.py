@@ -99,17 +99,7 @@ class _AnyGaussian(Mechanism):
             tests = erf(distances * (_stretch(steps) / scale) / math.sqrt(8.0))
         return np.asarray(np.minimum(tests, 1.0), dtype=np.float64)
 
-    def power(
-        self,
-        chance: float,
-        *,
-        distance: float,
-        sensitivity: float,
-        scale: float,
-        epsilon: float,
-        grids: FloatArray,
-        epsilon_svt: float,
-    ) -> float:
+    def power(self, chance: float, *, distance: float, scale: float, grids: FloatArray, epsilon_svt: float) -> float:
         """Return Φ(Φ⁻¹(chance) + μ), μ being the shift of normal noise that is at least as noticeable (P3, P5).
 
         What was spent on finding ε raises the chance first, as pure ε does.

@@ -62,18 +62,8 @@ class Laplace(Mechanism):
         own = self.own_epsilon(distances, sensitivity=sensitivity, scale=scale, epsilon=epsilon)
         return np.tanh(0.5 * own)
 
-    def power(
-        self,
-        chance: float,
-        *,
-        distance: float,
-        sensitivity: float,
-        scale: float,
-        epsilon: float,
-        grids: FloatArray,
-        epsilon_svt: float,
-    ) -> float:
-        return raise_chance(chance, epsilon * (distance / sensitivity) + epsilon_svt)  # P1, P5
+    def power(self, chance: float, *, distance: float, scale: float, grids: FloatArray, epsilon_svt: float) -> float:
+        return raise_chance(chance, (math.inf if scale == 0.0 else distance / scale) + epsilon_svt)  # P1, P5
 
     def _error(self, steps: float, probability: float) -> float:
         """Return the smallest whole m with P(|Z| ≤ m) = 1 − 2 q^(m+1) / (1 + q) ≥ probability, where q = e^(−1/steps).

@@ -137,17 +137,7 @@ class Mechanism(ABC):
         """
 
     @abstractmethod
-    def power(
-        self,
-        chance: float,
-        *,
-        distance: float,
-        sensitivity: float,
-        scale: float,
-        epsilon: float,
-        grids: FloatArray,
-        epsilon_svt: float,
-    ) -> float:
+    def power(self, chance: float, *, distance: float, scale: float, grids: FloatArray, epsilon_svt: float) -> float:
         """Return the largest probability, or an upper bound on it, that one individual can give to an event (P3, P5).
 
         An event is a set of answers, such as those that make somebody suspicious. ``chance``: its probability without

@@ -14,6 +14,7 @@ from dosimeter.planning.after.row_choice import selects_rows
 from dosimeter.planning.identity import digest_measured, knows_earlier_looks
 from dosimeter.planning.measured.telling import CUT, can_tell
 from dosimeter.planning.measured.thresholding import (
+    find_chances,
     find_even_chance,
     read_where,
     require_few_observed,

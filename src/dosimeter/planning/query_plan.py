@@ -251,7 +251,7 @@ class QueryPlan:
     @property
     def is_united(self) -> bool:
         """Return whether several blocks (SELECTs that measure) were asked for, and make the answer together."""
-        return len(self.answered) > 1
+        return any(block.share is None for block in self.further)
 
     def _part(self, at: int, block: Block) -> QueryPlan:
         seen = at in self.after.rows_of

@@ -12,7 +12,7 @@ from fractions import Fraction
 from dosimeter.measures import Argument
 from dosimeter.planning import Explanation, QueryPlan, explain_plan, list_cut, note_counted_groups
 from dosimeter.postprocess.answers import AssembledAnswer
-from dosimeter.postprocess.cell_errors import chooses_rows, count_selectable, find_told
+from dosimeter.postprocess.cell_errors import chooses_rows, count_selectable, find_formula
 from dosimeter.postprocess.computed_estimates import find_counts
 from dosimeter.postprocess.enough_rows import name_rows, word_enough_rows
 from dosimeter.schema import PLAIN, Words
@@ -95,7 +95,7 @@ def list_facts(plan: QueryPlan, answer: AssembledAnswer | None, *, clamp: bool, 
             output.name
             for at, output in enumerate(plan.outputs)
             if errors and output.is_aggregate and output.formula is None
-            if all(find_told(block, block.outputs[at]) is None for block in blocks)
+            if all(find_formula(block, block.outputs[at]) is None for block in blocks)
             or _lacks_errors(answer, output.name)
         ),
         has_too_few=answer is not None and answer.has_too_few,

@@ -23,7 +23,7 @@ from dosimeter.postprocess.cell_errors import (
     Noise,
     column_errors,
     find_estimate,
-    find_told,
+    find_formula,
     find_width,
     is_signed,
     needs_values,
@@ -264,7 +264,7 @@ class _Foresight(Private):
         ]
         parts: list[_Cells] = []
         for block in self.known:
-            formula = find_told(block.plan, block.plan.outputs[at])
+            formula = find_formula(block.plan, block.plan.outputs[at])
             if formula is not None and not _is_noisy(formula):
                 continue
             if formula is None or not (self.values or not needs_values(block.plan, formula)) or not block.released:

@@ -19,7 +19,7 @@ from sqlglot import exp
 from dosimeter.arrays import BoolArray, FloatArray
 from dosimeter.json_values import JsonRow, JsonScalar
 from dosimeter.planning import CELL, RELEASED, QueryPlan, name_released
-from dosimeter.postprocess.cell_errors import CellErrors, Noise, column_errors, find_largest_error, find_told
+from dosimeter.postprocess.cell_errors import CellErrors, Noise, column_errors, find_formula, find_largest_error
 from dosimeter.postprocess.computed_estimates import estimate_group
 from dosimeter.postprocess.enough_rows import find_enough_rows
 from dosimeter.postprocess.quotients import find_divisors, list_estimates, passes_null_on, withhold_quotients
@@ -134,7 +134,7 @@ class _BlockTable:
             if all(at < len(self.plan.estimates) for at in list_estimates(tree)):
                 self.divisors[tree.sql(dialect="duckdb")] = known.divisor_is_sure(tree)
         for output in self.plan.outputs:
-            told = find_told(self.plan, output) if output.formula is None else None
+            told = find_formula(self.plan, output) if output.formula is None else None
             if told is not None and self.released:
                 self.derived[output.name] = known.read_derived(told)
 
@@ -374,7 +374,7 @@ def assemble_groups(plan: QueryPlan, keys: Keys, values: Numbers) -> list[JsonRo
     """
     released = tuple(ReleasedRow(key, measured) for key, measured in zip(keys, values, strict=True))
     block = _BlockTable(plan, released)
-    trees = {output.name: find_told(plan, output) for output in plan.outputs}
+    trees = {output.name: find_formula(plan, output) for output in plan.outputs}
     own = {name: tree for name, tree in trees.items() if tree is not None}
     if all(isinstance(formula, exp.Column) for formula in own.values()):
         return block.read_directly()

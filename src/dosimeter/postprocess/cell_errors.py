@@ -226,7 +226,7 @@ class CellErrors:
         """Return a column's values, their errors, and where all that it is computed from has enough people to tell.
 
         A column that is one measure with noise, such as a COUNT, is read off this measure: nothing divides in it. A
-        derived column (``find_told``) is computed from all released rows.
+        derived column (``find_formula``) is computed from all released rows.
         """
         if tree.find(exp.Window) is not None:
             return self.read_derived(tree)
@@ -472,7 +472,7 @@ def _round_terms(terms: FloatArray) -> FloatArray:
 # ---------------------------------------------------------------- of columns
 
 
-def find_told(plan: QueryPlan, output: Output) -> exp.Expression | None:
+def find_formula(plan: QueryPlan, output: Output) -> exp.Expression | None:
     """Return how a column of one block is computed, if an error of it can be told: from one released row or several.
 
     From several, if they are declared groups, not too many, and noise chooses no rows (E6). Public.
@@ -500,7 +500,7 @@ def column_errors(
             errors = [math.inf] * len(released)
             if output.formula is not None and released:
                 errors = known.formula(output.formula).tolist()
-            elif whole and released and (told := find_told(plan, output)) is not None:
+            elif whole and released and (told := find_formula(plan, output)) is not None:
                 errors = known.read_derived(told)[1].tolist()
             found[output.name] = tuple(error if math.isfinite(error) else None for error in errors)
     return found
@@ -545,7 +545,7 @@ def needs_values(plan: QueryPlan, only: object = None) -> bool:
         for block in plan.answered
         for output in block.outputs
         if output.is_aggregate
-        for tree in [find_told(block, output)]
+        for tree in [find_formula(block, output)]
         if only is None or tree is only
     )
 

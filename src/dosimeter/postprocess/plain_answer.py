@@ -12,7 +12,7 @@ from dosimeter.arrays import FloatArray
 from dosimeter.html import Private
 from dosimeter.mechanisms import Mechanism
 from dosimeter.planning import QueryPlan
-from dosimeter.postprocess.cell_errors import CellErrors, Noise, find_told
+from dosimeter.postprocess.cell_errors import CellErrors, Noise, find_formula
 from dosimeter.postprocess.released_rows import Keys, Numbers, ReleasedRow, list_released_rows
 
 _Place = tuple[tuple[object, ...], frozenset[int]]
@@ -41,7 +41,7 @@ class PlainAnswer(Private):
         ``output``: the column's index. A group without rows has the numbers of an empty group.
         """
         block = self._blocks[at]
-        formula = find_told(block, block.outputs[output])
+        formula = find_formula(block, block.outputs[output])
         if formula is None or (formula.find(exp.Window) is not None and not self._every_group):
             return np.full(len(released), np.nan)
         empty = [measure.empty for measure in block.measures]

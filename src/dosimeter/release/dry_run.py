@@ -169,7 +169,7 @@ def _preview_new(run: DryRun, dataset: Measurable, prepared: PreparedRelease, ch
     except DataError as error:  # the release would stop the dataset without saying why
         return replace(run, found=Preview(reason=error.problem, epsilon=way.named_epsilon, sees=STOPPED))
     found = way.preview(prepared, risk, charges)
-    about = (*find_aimed(risk.plan, risk.matched), *find_few(risk, risk.smallest_group()))
+    about = (*find_aimed(risk.plan, risk.matched), *find_few(risk))
     shown = None
     if prepared.plan.threshold is not None and found.epsilon is not None:
         shown = risk.foresee_groups((found.epsilon,))

@@ -120,9 +120,7 @@ def largest_power(
     mechanism: Mechanism,
     *,
     distance: float,
-    sensitivity: float,
     scale: float,
-    epsilon: float,
     grids: FloatArray,
     epsilon_svt: float = 0.0,
     group_delta: float = 0.0,
@@ -133,22 +131,14 @@ def largest_power(
     chance of a right guess, ``chance`` being that of guessing it before (P5). If they raise an alarm that somebody is
     in the data, it is the alarm's power (P3).
 
-    ``distance``: how far the person moves the answer; Δ if the person's rows are not known. ``sensitivity``: Δ.
+    ``distance``: how far the person moves the answer; Δ if the person's rows are not known. ``scale``: of its noise.
     ``epsilon_svt`` and ``group_delta``: as in ``advantage``.
     """
     if not 0.0 < chance < 1.0:
         raise OptionError("The chance of guessing a fact beforehand must lie strictly between 0 and 1.")
     if distance == 0.0:
         return raise_chance(chance, epsilon_svt)
-    found = mechanism.power(
-        chance,
-        distance=distance,
-        sensitivity=sensitivity,
-        scale=scale,
-        epsilon=epsilon,
-        grids=grids,
-        epsilon_svt=epsilon_svt,
-    )
+    found = mechanism.power(chance, distance=distance, scale=scale, grids=grids, epsilon_svt=epsilon_svt)
     return min(found + group_delta, 1.0)
 
 

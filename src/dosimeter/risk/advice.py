@@ -103,7 +103,7 @@ class AnswerAccuracy(Private):
     @property
     def share(self) -> float | None:
         """Return the relative total error of a typical number, in the column where it is largest; None without one."""
-        shares = [each.find_usual(relative=True) for each in self.columns if not each.mostly_too_few]
+        shares = [each.find_usual(relative=True) for each in self.columns]
         return max((share for share in shares if share is not None), default=None)
 
     @property

@@ -129,7 +129,7 @@ class Preference:
 
     @property
     def _parts(self) -> list[PeopleAggregate | AnswerNumber]:
-        return [part for c in self.comparisons for side in (c.left, c.right) for part in list_measured(side)]
+        return [part for each in self.comparisons for part in _list_parts(each)]
 
     @property
     def about_rdr(self) -> bool:
@@ -139,25 +139,18 @@ class Preference:
     @property
     def about_errors(self) -> bool:
         """Return whether a condition reads an error of the answer."""
-        return any(TERMS[name].is_error for name in self.measured if name in TERMS)
+        return any(map(_is_error, self._parts))
 
     @property
     def limits_risk(self) -> bool:
         """Return whether a condition reads anything else than an error of the answer."""
         return self.about_rdr or any(name in COLUMNS or not TERMS[name].is_error for name in self.measured)
 
-    def without_errors(self) -> Preference | None:
-        """Return the preference of those conditions alone that read no error of the answer; None if there is none."""
-        kept = tuple(
-            each
-            for each in self.comparisons
-            if not any(
-                isinstance(part, AnswerNumber) and TERMS[part.name].is_error
-                for side in (each.left, each.right)
-                for part in list_measured(side)
-            )
-        )
-        return _build(kept, self.filters) if kept else None
+    def meets_people(self, verdict: Verdict) -> bool:
+        """Return whether all conditions are met that read no error of the answer, where there are both kinds."""
+        of_errors = [any(map(_is_error, _list_parts(each))) for each in self.comparisons]
+        met = [part for part, of_error in zip(verdict.parts, of_errors, strict=False) if not of_error]
+        return any(of_errors) and bool(met) and all(met)
 
     def write_parts(self) -> tuple[str, ...]:
         """Return the text of each comparison that AND joins."""
@@ -191,6 +184,14 @@ class Preference:
 
     def write_filter(self, name: str) -> str:
         return _write_filters(self.filters)[name]
+
+
+def _list_parts(comparison: Comparison) -> list[PeopleAggregate | AnswerNumber]:
+    return [part for side in (comparison.left, comparison.right) for part in list_measured(side)]
+
+
+def _is_error(part: PeopleAggregate | AnswerNumber) -> bool:
+    return isinstance(part, AnswerNumber) and TERMS[part.name].is_error
 
 
 def parse_preference(source: str | PreferenceFunction, *, threshold: float | None = None) -> Preference:

@@ -53,31 +53,33 @@ SHORT_NAMES: Mapping[str, ShortName] = {
 
 @dataclass(frozen=True, slots=True)
 class Preset:
-    """What a preset's name stands for: its condition, and the same in words."""
+    """What a preset stands for: a limit on everybody's membership ``advantage``, and the accuracy that all share."""
 
-    condition: str
-    words: str
+    advantage: float
+
+    @property
+    def condition(self) -> str:
+        """Return the short names that the preset stands for."""
+        return f"advantage:{self.advantage:g},relative_error:0.25"
+
+    @property
+    def words(self) -> str:
+        """Return what the preset asks for, in words."""
+        return (
+            f"of 100 guesses who is in at most {50 * self.advantage:g} more are right than by tossing a coin, and no "
+            "number is off by more than a quarter of itself or, if it has bounds, of their width"
+        )
 
 
-_EXACT_ENOUGH = "and no number is off by more than a quarter of itself or, if it has bounds, of their width"
 SAFE_ADVANTAGE = 0.25
 """The advantage up to which advice calls an ε safe if the preference does not decide: that of ``balanced``."""
 SAFE_LIMIT = SAFE_ADVANTAGE * (1.0 + 1e-12)
 """The same for computed advantages, which rounding may have made a little larger."""
 
 PRESETS: Mapping[str, Preset] = {
-    "cautious": Preset(
-        "advantage:0.1,relative_error:0.25",
-        f"of 100 guesses who is in at most 5 more are right than by tossing a coin, {_EXACT_ENOUGH}",
-    ),
-    "balanced": Preset(
-        f"advantage:{SAFE_ADVANTAGE:g},relative_error:0.25",
-        f"of 100 guesses who is in at most 12.5 more are right than by tossing a coin, {_EXACT_ENOUGH}",
-    ),
-    "exploratory": Preset(
-        "advantage:0.5,relative_error:0.25",
-        f"of 100 guesses who is in at most 25 more are right than by tossing a coin, {_EXACT_ENOUGH}",
-    ),
+    "cautious": Preset(0.1),
+    "balanced": Preset(SAFE_ADVANTAGE),
+    "exploratory": Preset(0.5),
 }
 USUAL_PRESET = "balanced"
 """The preset that limits where a controller starts, where they stated no other preference."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Sequence
-from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -40,49 +39,40 @@ def expect_errors(
     prepared: PreparedRelease, epsilons: Sequence[float] = EPSILONS, *, most: int = MOST_COLUMNS
 ) -> ExpectedErrors:
     """Return the 95 % errors to expect at each of these ε's, of the first ``most`` columns."""
-    plan = prepared.plan
-    names = [output.name for output in plan.outputs if output.is_aggregate]
-    columns = [_expect(prepared, name, epsilons) for name in names[:most]]
-    more, called = max(0, len(names) - most), plan.words
+    plan, called = prepared.plan, prepared.plan.words
+    names, foreseen = plan.aggregate_names, list(zip(*_foresee(prepared, epsilons), strict=True))
+    unknown = [at for at, errors in enumerate(foreseen) if not any(error is not None for error in errors)]
+    sized = [] if not unknown or plan.is_united or plan.sets else [_foresee_sizes(prepared, each) for each in epsilons]
+    columns = []
+    for at, name in enumerate(names[:most]):
+        if name in find_rank_columns(plan):
+            rows: list[float | None] = [rank_errors(plan, epsilon)[name] for epsilon in epsilons]
+            columns.append(ExpectedError(column=name, errors=rows, in_rows=True))
+            continue
+        by_people = {people: [each[row][at] for each in sized] for row, people in enumerate(PEOPLE) if at in unknown}
+        told = {people: found for people, found in by_people.items() if any(error is not None for error in found)}
+        columns.append(ExpectedError(column=name, errors=list(foreseen[at]), by_people=told))
     counted = called.people if plan.schema.max_rows_per_unit == 1 else called.rows
+    more = max(0, len(names) - most)
     return ExpectedErrors(epsilons=list(epsilons), columns=columns, more=more, rows=called.rows, counted=counted)
 
 
-def _expect(prepared: PreparedRelease, name: str, epsilons: Sequence[float]) -> ExpectedError:
-    plan = _keep_column(prepared.plan, name)
-    if name in find_rank_columns(prepared.plan):
-        rows: list[float | None] = [rank_errors(prepared.plan, epsilon)[name] for epsilon in epsilons]
-        return ExpectedError(column=name, errors=rows, in_rows=True)
-    errors = [_foresee(prepared, plan, epsilon) for epsilon in epsilons]
-    if any(error is not None for error in errors) or plan.is_united or plan.sets:
-        return ExpectedError(column=name, errors=errors)
-    sized = [_foresee_sizes(prepared, plan, epsilon) for epsilon in epsilons]
-    by_people = {people: [each[at] for each in sized] for at, people in enumerate(PEOPLE)}
-    told = {people: found for people, found in by_people.items() if any(error is not None for error in found)}
-    return ExpectedError(column=name, errors=errors, by_people=told)
+def _foresee(prepared: PreparedRelease, epsilons: Sequence[float]) -> list[list[float | None]]:
+    """Return, for each ε, the 95 % error of each column; None where it depends on the data."""
+    scales = [_scale(prepared, epsilon) for epsilon in epsilons]
+    return [[each.worst for each in level] for level in foresee_accuracy(prepared.plan, prepared.mechanism, scales)]
 
 
-def _keep_column(plan: QueryPlan, name: str) -> QueryPlan:
-    """Return the plan with only this column of the answer; the noise stays as large as for the whole query."""
-    return replace(plan, outputs=tuple(output for output in plan.outputs if output.name == name))
+def _foresee_sizes(prepared: PreparedRelease, epsilon: float) -> list[tuple[float | None, ...]]:
+    """Return the 95 % errors that the columns would have in a group of 100, of 1,000 and of 10,000 people.
 
-
-def _foresee(prepared: PreparedRelease, plan: QueryPlan, epsilon: float) -> float | None:
-    """Return the 95 % error of the plan's only column at this ε; None where it depends on the data."""
-    (column,) = foresee_accuracy(plan, prepared.mechanism, [_scale(prepared, epsilon)])[0]
-    return column.worst
-
-
-def _foresee_sizes(prepared: PreparedRelease, plan: QueryPlan, epsilon: float) -> list[float | None]:
-    """Return the 95 % error that the plan's only column would have in a group of 100, 1,000 and 10,000 people.
-
-    One error for each size that ``PEOPLE`` lists; None where no error can be given.
+    They are given for each size that ``PEOPLE`` lists; None where no error can be given.
     """
+    plan = prepared.plan
     counts = {estimate.measures[0] for estimate in plan.estimates if estimate.counted is not None}
     values = [[Fraction(people if at in counts else 0) for at in range(len(plan.measures))] for people in PEOPLE]
     keys: list[tuple[Scalar, ...]] = [(None,) * len(plan.groups)] * len(PEOPLE)
-    found = list_group_errors(plan, prepared.mechanism, _scale(prepared, epsilon), [(keys, values)], len(PEOPLE))
-    return [errors[0] for errors in found]
+    return list_group_errors(plan, prepared.mechanism, _scale(prepared, epsilon), [(keys, values)], len(PEOPLE))
 
 
 def _scale(prepared: PreparedRelease, epsilon: float) -> float:
@@ -139,17 +129,13 @@ def find_needed(
     one of these columns depends on the data, or if any column of the answer is drawn by rank. Errors fall as ε grows,
     so the smallest is found by bisection.
     """
-    ordered = sorted(candidates)
-    names = [output.name for output in prepared.plan.outputs if output.is_aggregate][:most]
-    plans = [_keep_column(prepared.plan, name) for name in names]
-    if find_rank_columns(prepared.plan):  # their errors count rows
+    plan, ordered = prepared.plan, sorted(candidates)
+    if not plan.aggregate_names or wanted < SMALLEST or find_rank_columns(plan):  # whose errors count rows
         return None
 
     def is_met(epsilon: float) -> bool:
-        errors = [_foresee(prepared, plan, epsilon) for plan in plans]
-        return all(error is not None and error <= wanted for error in errors)
+        (errors,) = _foresee(prepared, [epsilon])
+        return all(error is not None and error <= wanted for error in errors[:most])
 
-    if not plans or wanted < SMALLEST:
-        return None
     at = bisect_left(ordered, True, key=is_met)
     return ordered[at] if at < len(ordered) else None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
 
+import numpy as np
 from sqlglot import exp
 
 from dosimeter.errors import QueryError
@@ -104,8 +105,27 @@ def find_even_chance(plan: QueryPlan, mechanism: Mechanism, scale: float) -> int
     threshold = plan.threshold
     if threshold is None:
         return None
-    own = scale / float(plan.weights(mechanism.norm)[threshold.people])
-    return 1 + mechanism.find_excess(own, Fraction(threshold.delta) / threshold.most)
+    return 1 + mechanism.find_excess(
+        _scale_people(plan, threshold, mechanism, scale), Fraction(threshold.delta) / threshold.most
+    )
+
+
+def find_chances(plan: QueryPlan, mechanism: Mechanism, scale: float, sizes: Sequence[int]) -> list[float]:
+    """Return how probably thresholded groups with so many individuals are shown (H1); 1 for other groups.
+
+    ``scale``: as for ``find_even_chance``.
+    """
+    threshold, least = plan.threshold, find_even_chance(plan, mechanism, scale)
+    if threshold is None or least is None:
+        return [1.0] * len(sizes)
+    missing = np.array([float(least - size) for size in sizes])
+    chances: list[float] = mechanism.exceed(_scale_people(plan, threshold, mechanism, scale), missing).tolist()
+    return chances
+
+
+def _scale_people(plan: QueryPlan, threshold: Threshold, mechanism: Mechanism, scale: float) -> float:
+    """Return the scale of the noise on the count of people that decides whether a group is shown (S5)."""
+    return scale / float(plan.weights(mechanism.norm)[threshold.people])
 
 
 def read_where(plan: QueryPlan) -> exp.Expression | None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dosimeter.postprocess import find_rank_columns
-from dosimeter.risk import HARDLY, NO_ERROR, Candidate
+from dosimeter.risk import HARDLY, NO_ERROR, AnswerAccuracy, Candidate
 from dosimeter.show import count_untold, format_epsilon, format_error, format_number
 from dosimeter.web.decision.measured import MeasuredQuery
 from dosimeter.web.figures import show_number
@@ -25,10 +25,10 @@ class ColumnError:
     """The 95 % error of one column at one ε, as numbers and in words.
 
     ``typical`` and ``worst``: the median and the largest error of the groups; None if there is no bound on it.
-    ``in_rows``: the error says by how many rows a rank is off, because the column is drawn by rank (E3). ``share``: the
-    typical relative error; None if there is none. ``too_few``: half of the groups or more have too few people to tell.
-    ``drowned``: at least half of the numbers are no larger than their errors, or have too few people to tell. ``text``
-    and ``relative``: the typical error and the relative one in words. ``aside`` of a column with one number: the range
+    ``in_rows``: the error says by how many rows a rank is off, because the column is drawn by rank (E3). ``too_few``:
+    half of the groups or more have too few people to tell. ``drowned``: at least half of the numbers are no larger than
+    their errors, or have too few people to tell. ``text`` and ``relative``: the typical error and the relative one in
+    words. ``aside`` of a column with one number: the range
     in which the released number will lie, such as "88 to 112"; of one with several: the error of the worst group, such
     as "worst ± 30", or "" if it equals ``text``; of one whose error is in rows: of how many. "" if there is no bound.
     """
@@ -36,7 +36,6 @@ class ColumnError:
     typical: float | None
     worst: float | None
     in_rows: bool
-    share: float | None
     too_few: bool
     drowned: bool
     text: str
@@ -82,16 +81,14 @@ def show_errors(measured: MeasuredQuery, place: int) -> Mapping[float, ColumnErr
 
 def _find_error(measured: MeasuredQuery, line: Candidate, place: int) -> ColumnError:
     worst, in_rows = line.errors[place]
-    foreseen, name = measured.accuracies[line.epsilon][place], measured.columns[place]
+    foreseen = measured.answers[line.epsilon].columns[place]
     typical = worst if in_rows or foreseen.typical is None else foreseen.typical
-    share, number, too_few = foreseen.relative, measured.sizes[name], foreseen.mostly_too_few
-    if share is None and typical is not None and not in_rows and number > 0.0:
-        share = typical / number
+    share, too_few = foreseen.relative, foreseen.mostly_too_few
     called = measured.risk.plan.words
     text = "too few" if too_few else write_error(typical, worst, called.rows if in_rows else None)
     aside = _write_crowd(measured) if in_rows and not too_few else ""
     if not (too_few or in_rows or worst is None):
-        values, most = measured.exact[name], write_error(None, worst)
+        values, most = measured.exact[measured.columns[place]], write_error(None, worst)
         if len(values) == 1:
             aside = _write_range(values[0], worst)
         elif most != text:
@@ -100,9 +97,8 @@ def _find_error(measured: MeasuredQuery, line: Candidate, place: int) -> ColumnE
         typical=typical,
         worst=worst,
         in_rows=in_rows,
-        share=share,
         too_few=too_few,
-        drowned=too_few or (not in_rows and foreseen.numbers > 0 and 2 * foreseen.drowned >= foreseen.numbers),
+        drowned=AnswerAccuracy.of([foreseen]).is_mostly_noise,
         text=text,
         relative="–" if share is None or too_few else f"{format_number(100.0 * share, 2)} %",
         aside=aside,
@@ -135,7 +131,7 @@ def write_errors(measured: MeasuredQuery, epsilon: float) -> str:
 def _write_in_group(measured: MeasuredQuery, place: int, epsilon: float) -> str:
     error = show_errors(measured, place)[epsilon]
     if error.too_few:
-        several = (measured.accuracies[epsilon][place].groups or 0) > 1
+        several = (measured.answers[epsilon].columns[place].groups or 0) > 1
         return f"too few {measured.risk.plan.words.people} {'in most groups' if several else 'to tell'}"
     typical, worst = error.typical, error.worst
     varied = typical is not None and worst is not None and format_number(typical) != format_number(worst)

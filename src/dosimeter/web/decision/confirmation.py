@@ -151,7 +151,7 @@ def describe_confirmation(
 
 
 def is_looser(state: ServerState, case: Case, user: User, approval: Approval) -> bool:
-    """Return whether an approval's preference is looser than the controller's own threshold (``OwnThreshold``).
+    """Return whether an approval's preference is looser than the controller's own threshold (``find_own_threshold``).
 
     False also if it has none, if the risk is not measured, or the preference is not evaluated.
     """

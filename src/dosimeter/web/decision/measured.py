@@ -10,7 +10,7 @@ than what every candidate already has.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -19,10 +19,10 @@ import numpy as np
 from dosimeter.assessment import Risk, choose
 from dosimeter.dataset import Dataset
 from dosimeter.errors import DataError, DosimeterError, Interrupted
-from dosimeter.findings import Choice, Finding, find_at
+from dosimeter.findings import Choice, Finding, find_accuracy, find_at
 from dosimeter.influence import Measured
-from dosimeter.planning import QueryPlan
-from dosimeter.postprocess import ColumnAccuracy, assemble_groups, list_group_errors, measure_scales
+from dosimeter.planning import QueryPlan, find_chances
+from dosimeter.postprocess import assemble_groups, list_group_errors
 from dosimeter.release import PreparedRelease
 from dosimeter.risk import (
     AnswerAccuracy,
@@ -49,25 +49,20 @@ CHANGED = "The data changed since they were measured for this page. Load the pag
 class MeasuredQuery:
     """The measured risk of a query, and what was computed from it for the pages.
 
-    By ε: ``accuracies``, how good each column is; ``answers``, how good all are together. ``drawn``: the classes of
-    people that pictures are drawn from. By column of the answer: ``exact``, its exact numbers, and ``sizes``, their
-    median absolute value. ``groups``: the answer's row of each group, with exact numbers. ``fingerprint``: the digest
-    of the measured data. ``shown``: how many groups would be shown, where nobody declared them (H1).
-    ``smallest_group``: how many people are in the smallest group that is not empty; None if there is no such group, or
-    nobody declared the groups.
+    ``drawn``: the classes of people that pictures are drawn from. ``exact``: by column of the answer, its exact
+    numbers. ``groups``: the answer's row of each group, with exact numbers. ``answers``: by ε, how good the answer
+    is. ``fingerprint``: the digest of the measured data. ``shown``: how many groups would be shown, where nobody
+    declared them (H1).
     """
 
     risk: Risk
     candidates: tuple[Candidate, ...]
     drawn: Sensitivities
     exact: dict[str, tuple[float, ...]]
-    sizes: dict[str, float]
     groups: tuple[Mapping[str, Any], ...]
-    accuracies: dict[float, tuple[ColumnAccuracy, ...]]
     answers: dict[float, AnswerAccuracy]
     fingerprint: str
     shown: ShownGroups | None = None
-    smallest_group: int | None = None
     _thread: int = field(default_factory=threading.get_ident)  # measured the query, and alone may read the data
     _choices: Recent[str, Choice] = field(default_factory=lambda: Recent(MOST_CHOICES))
     _known: Recent[Hashable, Any] = field(default_factory=Recent)
@@ -98,8 +93,7 @@ class MeasuredQuery:
     def choose(self, preference: Preference) -> Choice:
         """Return the preference evaluated at every candidate, even at those that the account no longer grants.
 
-        The result is remembered by the preference's text, and so is that of its conditions on people alone, which tell
-        whether it fails by risk or by accuracy. A preference with FILTER reads the data, so it is refused in
+        The result is remembered by the preference's text. A preference with FILTER reads the data, so it is refused in
         any thread but the dataset's own, unless it is remembered.
         """
 
@@ -108,9 +102,6 @@ class MeasuredQuery:
                 raise DosimeterError("A preference with FILTER reads the data, and only the dataset's own thread may.")
             return choose(self.risk, preference)
 
-        limits = preference.without_errors() if preference.about_errors else None
-        if limits is not None:
-            self.choose(limits)
         return self._choices.read(preference.text, evaluate)
 
     def once(self, key: Hashable, compute: Callable[[], Value]) -> Value:
@@ -142,13 +133,11 @@ class MeasuredQuery:
 
     def chances(self, epsilon: float) -> list[float] | None:
         """Return each group's probability of being shown, in the order of ``groups``; None if they are declared."""
-        risk, line = self.risk, self.shown_at(epsilon)
-        threshold = risk.plan.threshold
-        if line is None or threshold is None:
+        risk, threshold = self.risk, self.risk.plan.threshold
+        if threshold is None:
             return None
-        scale = float(measure_scales(risk.plan, risk.mechanism, risk.noise_scale(epsilon))[threshold.people])
-        sizes = np.array([int(row[threshold.people]) for row in risk.measured().values], dtype=np.float64)
-        return [float(chance) for chance in risk.mechanism.exceed(scale, line.threshold - sizes)]
+        sizes = [int(row[threshold.people]) for row in risk.measured().values]
+        return find_chances(risk.plan, risk.mechanism, risk.noise_scale(epsilon), sizes)
 
     def group_errors(self, epsilon: float, most: int) -> list[tuple[float | None, ...]]:
         """Return the 95 % errors of each of the first ``most`` groups, one per column, in the order of ``groups``."""
@@ -181,11 +170,11 @@ def measure_query(dataset: Dataset, prepared: PreparedRelease, meter: JobMeter) 
     risk.moved_number  # noqa: B018  # now: it can read the data
     shown = None if prepared.plan.threshold is None else risk.foresee_groups()
     lines = risk.list_candidates()
-    accuracies: dict[float, tuple[ColumnAccuracy, ...]] = {}
-    for done, epsilon in enumerate(risk.candidates):
+    answers: dict[float, AnswerAccuracy] = {}
+    for done, line in enumerate(lines):
         if meter.stopped:
             raise Interrupted("Stopped.")
-        accuracies[epsilon] = risk.foresee(epsilon, read=True)  # now: a step of the slider reads no data
+        answers[line.epsilon] = find_accuracy(risk, line)  # now: a step of the slider reads no data
         if len(sensitivities.values) > MANY:
             meter(done + 1, len(risk.candidates))
     return MeasuredQuery(
@@ -193,13 +182,10 @@ def measure_query(dataset: Dataset, prepared: PreparedRelease, meter: JobMeter) 
         candidates=lines,
         drawn=compress_classes(sensitivities),
         exact=exact,
-        sizes=_find_sizes(risk, exact, groups, shown),
         groups=groups,
-        accuracies=accuracies,
-        answers={line.epsilon: AnswerAccuracy.of(accuracies[line.epsilon], line.errors) for line in lines},
+        answers=answers,
         fingerprint=_require_same(dataset, meter.digest),
         shown=shown,
-        smallest_group=risk.smallest_group(),
     )
 
 
@@ -226,22 +212,6 @@ def _read_exact(risk: Risk) -> tuple[dict[str, tuple[float, ...]], tuple[Mapping
         name: tuple(float(cell) for row in rows if isinstance(cell := row.get(name), int | float)) for name in names
     }
     return exact, tuple(rows) if risk.plan.groups or risk.plan.is_united else ()
-
-
-def _find_sizes(
-    risk: Risk, exact: Mapping[str, Sequence[float]], groups: Sequence[Mapping[str, Any]], shown: ShownGroups | None
-) -> dict[str, float]:
-    """Return the median absolute value of each column; 0 for one without numbers.
-
-    Of thresholded groups only those count that have at least an even chance to be shown at some candidate.
-    """
-    threshold = risk.plan.threshold
-    if shown is not None and threshold is not None:
-        least = min(line.threshold for line in shown.lines)
-        rows = zip(groups, risk.measured().values, strict=True)
-        large = [row for row, numbers in rows if numbers[threshold.people] >= least]
-        exact = {name: [cell for row in large if isinstance(cell := row.get(name), int | float)] for name in exact}
-    return {name: float(np.median(np.abs(values))) if values else 0.0 for name, values in exact.items()}
 
 
 def _list_shown(risk: Risk) -> list[tuple[QueryPlan, Measured]]:

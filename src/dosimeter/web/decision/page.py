@@ -33,7 +33,6 @@ from dosimeter.web.decision.case import (
 from dosimeter.web.decision.form import DecisionForm, list_two_way_columns, read_fields
 from dosimeter.web.decision.measured import MeasuredQuery
 from dosimeter.web.decision.offer import Offer, make_offer
-from dosimeter.web.decision.proposal import OwnThreshold
 from dosimeter.web.decision.standard import Standard, read_standards
 from dosimeter.web.decision.unseen import (
     BlindChoice,
@@ -332,13 +331,9 @@ def read_view(
         return None, error.word(Surface.WEB), None
 
 
-def find_own_threshold(state: ServerState, case: Case, user: User, measured: MeasuredQuery) -> OwnThreshold | None:
-    """Return the controller's own standard, to warn of a preference that is looser.
+def find_own_threshold(state: ServerState, case: Case, user: User, measured: MeasuredQuery) -> Choice | None:
+    """Return the controller's own standard, evaluated at every candidate: what is looser, or beyond it, is told.
 
-    None with the noisy test, and where evaluating the standard at every candidate would take long.
+    None where evaluating the standard at every candidate would take long.
     """
-    if case.served.settings.algorithm == "find-and-release":
-        return None
-    standard = read_standards(state, user)
-    choice = measured.recall(standard.prefer(case.served.schema, case.query.priority))
-    return None if choice is None else OwnThreshold(standard.name, choice)
+    return measured.recall(read_standards(state, user).prefer(case.served.schema, case.query.priority))

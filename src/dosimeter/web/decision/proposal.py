@@ -7,7 +7,7 @@ confirmation show filters of this list.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from dosimeter.findings import (
     CAUTIONS,
@@ -27,21 +27,11 @@ from dosimeter.schema import Words
 from dosimeter.web.decision.form import find_preset
 from dosimeter.web.decision.measured import MeasuredQuery
 from dosimeter.web.decision.offer import Offer
+from dosimeter.web.store import OWN
 
 UNDECIDED = (people.DecidesNothing, people.NobodyMoves)
 ASIDE = (*UNDECIDED, people.AllowedByGroups)
 """Warnings that are remarks where they are no cautions."""
-
-
-@dataclass(frozen=True, slots=True)
-class OwnThreshold:
-    """The controller's own standard, by their settings. ``name``: of a preset, or "own" for least ÷ most exposed.
-
-    ``choice``: its preference, evaluated at every candidate.
-    """
-
-    name: str
-    choice: Choice
 
 
 def find_for_approval(
@@ -51,47 +41,48 @@ def find_for_approval(
     costs: Iterable[Finding],
     *,
     wanted: float | None = None,
-    own: OwnThreshold | None = None,
+    own: Choice | None = None,
 ) -> tuple[Finding, ...]:
     """Return everything that is worth saying about approving at this ε, the gravest first.
 
     With the noisy test, the answer is judged at the ε that it would find without noise. ``offer``: with the choice that
     the preference made. ``costs``: what the approval costs. ``wanted``: the error that the analyst would like. ``own``:
-    the controller's own threshold, to warn of a preference that is looser.
+    the controller's own standard, to warn of a preference that is looser.
     """
     choice = offer.choice
     assert choice is not None
-    at = (offer.found or offer.largest) if offer.testing else epsilon
-    preference = choice.preference
-    limits = preference.without_errors() if preference.about_errors else None
-    by_people = None if limits is None else measured.recall(limits)
+    at, test, worst = epsilon, None, offer.largest
+    if offer.testing:
+        at = offer.found or worst
+        test = people.TestAtWorst(worst, worst + float(offer.charges.epsilon_svt), offer.found)
     proposal = Proposal(
         risk=measured.risk,
         choice=replace(choice, epsilon=offer.found),
         at=at,
-        worst=offer.largest if offer.testing else epsilon,
         remaining=offer.remaining,
-        testing=offer.testing,
-        epsilon_svt=float(offer.charges.epsilon_svt),
-        hidden=offer.algorithm == "find",
-        wanted=wanted,
-        looser=find_looser(offer, own),
-        beyond=_find_beyond(offer, own, at) if offer.testing else None,
         refusal=None if offer.found is not None else find_refusal(offer.charges, choice.meeting),
-        smallest=measured.smallest_group,
-        meets_people=by_people is not None and any(c.satisfied for c in by_people.candidates if c.epsilon == at),
         here=measured.find_at(at),
         accuracies=measured.answers,
+        hidden=offer.algorithm == "find",
+        test=test,
+        wanted=wanted,
+        looser=find_looser(offer, own),
+        beyond=None if test is None else _find_beyond(offer, own),
     )
     return find_for_proposal(proposal, costs)
 
 
-def _find_beyond(offer: Offer, own: OwnThreshold | None, epsilon: float) -> BeyondStandard | None:
-    """Return that the ε that the noisy test likely finds is above what the controller's own standard allows."""
-    if own is None:
+def _find_beyond(offer: Offer, own: Choice | None) -> BeyondStandard | None:
+    """Return that the ε that the noisy test likely finds is above what the controller's own standard allows.
+
+    How exact an answer has to be by that standard does not count: less ε would not make it more exact.
+    """
+    if own is None or offer.found is None:
         return None
-    allowed = offer.prefer(own.choice).found
-    return None if allowed is not None and epsilon <= allowed else BeyondStandard(epsilon, own.name, allowed)
+    allowed = max((each for each in own.meeting_people or own.meeting if each in offer.remaining), default=None)
+    if allowed is not None and offer.found <= allowed:
+        return None
+    return BeyondStandard(own.preference.preset or OWN, allowed)
 
 
 def list_cautions(findings: Iterable[Finding], said: str, epsilon: float, called: Words) -> list[Finding]:
@@ -109,22 +100,23 @@ def list_cautions(findings: Iterable[Finding], said: str, epsilon: float, called
     return [found for found in pick(findings, CAUTIONS) if not is_told(found)]
 
 
-def find_looser(offer: Offer, own: OwnThreshold | None) -> LooserThanOwn | None:
+def find_looser(offer: Offer, own: Choice | None) -> LooserThanOwn | None:
     """Return that the preference is looser than the controller's own standard (``own``); None if it is not.
 
     A ratio is compared with a ratio by its percentage, a preset with a preset by its place among them; a ratio and a
     preset have different scales, and are not compared. Any other condition, which may come from a link that somebody
-    else wrote, is looser if it allows a larger ε. ``offer``: with the choice that the preference made.
+    else wrote, is looser if it allows a larger ε. What the noisy test looks for is not the controller's, and is not
+    compared (``_find_beyond``). ``offer``: with the choice that the preference made.
     """
     preference = None if offer.choice is None else offer.choice.preference
-    if own is None or preference is None or preference.text == own.choice.preference.text:
+    if own is None or offer.testing or preference is None or preference.text == own.preference.text:
         return None
-    theirs, name, ordered = own.choice.preference, find_preset(preference), list(PRESETS)
-    allowed, by_ratio = offer.prefer(own.choice).found, preference.kind == "ratio"
+    theirs, name, ordered = own.preference, find_preset(preference), list(PRESETS)
+    allowed, by_ratio = own.find_granted(offer.remaining), preference.kind == "ratio"
     if by_ratio and theirs.kind == "ratio":
         looser = (preference.threshold or 0.0) < (theirs.threshold or 0.0)
-    elif name is not None and own.name in ordered:
-        looser = ordered.index(name) > ordered.index(own.name)
+    elif name is not None and theirs.preset is not None:
+        looser = ordered.index(name) > ordered.index(theirs.preset)
     else:
         looser = not by_ratio and name is None and (offer.found or 0.0) > (allowed or 0.0)
-    return LooserThanOwn(theirs.threshold, own.name, allowed) if looser else None
+    return LooserThanOwn(theirs.threshold, theirs.preset or OWN, allowed) if looser else None

@@ -52,8 +52,8 @@ class Standard:
         """
         plan = prepared.plan
         if self.name != OWN:
-            most = find_most_advantage(self.name)
-            met = [each for each in candidates if most is not None and _limit_advantage(prepared, each) <= most * _UP]
+            most = PRESETS[self.name].advantage * _UP
+            met = [each for each in candidates if _limit_advantage(prepared, each) <= most]
         else:
             counts = [each for each in plan.all_measures if isinstance(each, (Count, CountRows))]
             k = plan.k if len(plan.all_measures) == len(counts) == 1 and prepared.mechanism.pure else None
@@ -89,12 +89,6 @@ def _most_rows(plan: QueryPlan) -> int:
 def read_standards(state: ServerState, user: User) -> Standard:
     """Return the controller's standard, by their settings."""
     return Standard(read_standard(state.database, user), read_thresholds(state.database, user))
-
-
-def find_most_advantage(preset: str) -> float | None:
-    """Return the largest membership advantage that a preset allows; None if it does not limit it."""
-    limits = (part.split(":") for part in PRESETS[preset].condition.split(","))
-    return next((float(limit) for name, limit in limits if name == "advantage"), None)
 
 
 def list_allowed(candidates: Iterable[float], percent: float, k: int) -> list[float]:

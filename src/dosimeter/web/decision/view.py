@@ -48,7 +48,7 @@ from dosimeter.web.decision.budget import CostView, view_cost
 from dosimeter.web.decision.form import DecisionForm
 from dosimeter.web.decision.measured import MeasuredQuery
 from dosimeter.web.decision.offer import Offer
-from dosimeter.web.decision.proposal import ASIDE, OwnThreshold, find_for_approval, list_cautions
+from dosimeter.web.decision.proposal import ASIDE, find_for_approval, list_cautions
 from dosimeter.web.decision.tradeoff import (
     CAUTIOUS,
     ENOUGH,
@@ -144,7 +144,7 @@ def build_view(
     form: DecisionForm,
     wanted_error: float | None,
     choice: Choice,
-    own: OwnThreshold | None = None,
+    own: Choice | None = None,
 ) -> DecisionView:
     """Return everything that depends on the preference and on ε.
 
@@ -239,20 +239,16 @@ def _find_instead(offer: Offer, selected: float, start: float) -> float | None:
 def find_slider_start(measured: MeasuredQuery, offer: Offer, choice: Choice, wanted_error: float | None) -> SliderStart:
     """Return where the slider starts: at the ε that ``find_start`` gives, or that the noisy test likely finds.
 
-    Where there is none, the slider stands at the largest ε that meets the preference's conditions on people, if that is
-    known, otherwise at the smallest.
+    Where there is none, the slider stands at the largest ε that meets the preference's conditions on people, if there
+    is one, otherwise at the smallest.
     """
     if offer.testing and offer.found is not None:
         return SliderStart(offer.found, "the ε that the noisy test likely finds")
     start = find_start(choice, measured.answers, offer.remaining, wanted_error)
     if start.epsilon is not None:
         return SliderStart(start.epsilon, start.why)
-    limits = choice.preference.without_errors() if choice.preference.about_errors else None
-    limited = None if limits is None else measured.recall(limits)
-    shown = None if limited is None else limited.find_granted(offer.remaining)
-    return SliderStart(
-        min(offer.remaining or offer.candidates) if shown is None else shown, f"no ε is proposed: {start.why}"
-    )
+    limited = [each for each in choice.meeting_people if each in offer.remaining]
+    return SliderStart(max(limited, default=min(offer.remaining or offer.candidates)), f"no ε is proposed: {start.why}")
 
 
 def round_down(wanted: float, candidates: Sequence[float]) -> float:

@@ -8,6 +8,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from dosimeter.errors import LimitError
+from dosimeter.risk import PRESETS, USUAL_PRESET
 from dosimeter.web.public import NewQuery
 from dosimeter.web.store.audit_log import write_audit
 from dosimeter.web.store.database import Database
@@ -26,8 +27,8 @@ PRIORITIES = {"high": 90.0, "normal": 95.0, "low": 97.0}
 Controllers may set their own.
 """
 OWN = "own"
-STANDARDS = ("balanced", "cautious", "exploratory", OWN)
-"""What can rule the defaults of a controller's decision pages: a preset, the first by default, or own thresholds."""
+STANDARDS = (*PRESETS, OWN)
+"""What can rule the defaults of a controller's decision pages: a preset, or own thresholds."""
 
 
 def submit_query(
@@ -190,7 +191,7 @@ def read_standard(database: Database, controller: User) -> str:
     """Return what rules the defaults of a controller's decision pages: one of ``STANDARDS``."""
     with database.reading() as connection:
         found = connection.execute(sa.select(USERS.c.standard).where(USERS.c.id == controller.id)).scalar()
-    return found if found in STANDARDS else STANDARDS[0]
+    return found if found in STANDARDS else USUAL_PRESET
 
 
 def save_thresholds(database: Database, controller: User, percents: Mapping[str, float], standard: str) -> None:
