@@ -22,8 +22,18 @@ from dosimeter.findings import (
     find_notes,
     find_start,
     find_untold,
+    tell,
 )
-from dosimeter.risk import AnswerAccuracy, ExactLimit, decides, exact_limit, find_conflict, find_largest
+from dosimeter.risk import (
+    USUAL_PRESET,
+    AnswerAccuracy,
+    ExactLimit,
+    decides,
+    exact_limit,
+    find_conflict,
+    find_largest,
+    parse_preference,
+)
 
 if TYPE_CHECKING:
     from dosimeter.arrays import FloatArray
@@ -66,7 +76,7 @@ def choose(
     refusal = refuse([line.epsilon for line in lines if line.satisfied]) if found.stopped and refuse else None
 
     def look(choice: Choice) -> tuple[Finding, ...]:
-        at = [line for line in lines if line.epsilon == found.epsilon]
+        at = [line for line in lines if line.epsilon == (choice.start.epsilon or found.epsilon)]
         return (
             *find_in_choice(risk, choice, refusal),
             *risk.list_remarks(filters.values()),
@@ -79,6 +89,12 @@ def choose(
     def accuracies() -> Mapping[float, AnswerAccuracy]:
         foresee_each(risk, epsilons, read=True)  # all in one pass
         return {line.epsilon: find_accuracy(risk, line) for line in lines}
+
+    def limits_nobody() -> bool:
+        alone = preference.without_errors()
+        if alone is None or alone.measured:  # no condition on people, or absolute ones, which limit by themselves
+            return alone is None
+        return all(line.satisfied for line in _test(risk, alone, epsilons, classes)[0])
 
     def begin(choice: Choice) -> Start:
         return find_start(choice, accuracies(), left)
@@ -117,10 +133,21 @@ def choose(
         epsilon_cell=by_cell,
         conflict=find_conflict(preference, tested),
         called=risk.plan.words,
+        _limits_nobody=limits_nobody,
         _look=look,
         _begin=begin,
         _judge=judge,
     )
+
+
+def advise(risk: Risk, lines: Sequence[Candidate], *, aside: bool = True) -> tuple[str, ...]:
+    """Return advice in sentences, where no preference is stated: by the usual preset. ``lines``: the candidates.
+
+    ``aside``: also what a page shows on demand only.
+    """
+    usual = choose(risk, parse_preference(USUAL_PRESET), [line.epsilon for line in lines])
+    findings, judged = risk.list_findings(lines, usual.start.epsilon), usual.judge(usual.start.epsilon)[1]
+    return tell(findings, usual.start, judged, risk.plan.words, by=USUAL_PRESET, aside=aside)
 
 
 def _test(

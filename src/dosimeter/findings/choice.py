@@ -9,10 +9,11 @@ from functools import cached_property
 from dosimeter.findings.finding import Finding
 from dosimeter.findings.sentences import word, word_all
 from dosimeter.findings.starting import Start
+from dosimeter.findings.telling import tell
 from dosimeter.findings.verdict import Verdict, judge
 from dosimeter.html import Private, write_paragraphs, write_table
 from dosimeter.json_values import JsonObject
-from dosimeter.risk import NO_ERROR, Candidate, ConditionRange, Preference
+from dosimeter.risk import NO_ERROR, Candidate, ConditionRange, Preference, find_safe
 from dosimeter.schema import PLAIN, Words
 
 
@@ -39,6 +40,7 @@ class Choice(Private):
     epsilon_cell: float | None = None
     conflict: tuple[ConditionRange, ...] = ()
     called: Words = PLAIN
+    _limits_nobody: Callable[[], bool] = field(default=lambda: False, compare=False)
     _look: Callable[[Choice], tuple[Finding, ...]] = field(default=lambda _: (), compare=False)
     _begin: Callable[[Choice], Start] = field(default=lambda _: Start(None, "unmet"), compare=False)
     _judge: Callable[[Choice, float], tuple[Finding, ...]] = field(default=lambda _, __: (), compare=False)
@@ -80,8 +82,12 @@ class Choice(Private):
 
     @property
     def words(self) -> tuple[str, ...]:
-        """Return the advice, in sentences."""
-        return word_all((each for each in self.findings if each.is_advice), self.called)
+        """Return the advice, in sentences: which ε is found, where to start, the verdict there, what else is told."""
+        return self.tell()
+
+    def tell(self, *, aside: bool = True) -> tuple[str, ...]:
+        """Return the advice, in sentences. ``aside``: also what a page shows on demand only."""
+        return tell(self.findings, self.start, self.judge(self.start.epsilon)[1], self.called, aside=aside)
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -97,6 +103,21 @@ class Choice(Private):
     def undecided(self) -> bool:
         """Return whether every candidate meets the preference, so that it finds no ε (F4)."""
         return not self.decides and bool(self.meeting)
+
+    @cached_property
+    def unlimited(self) -> bool:
+        """Return whether the preference limits no risk: every candidate meets all of it that is not about errors."""
+        return self.undecided or (self.preference.about_errors and bool(self.meeting) and self._limits_nobody())
+
+    @property
+    def is_cautious(self) -> bool:
+        """Return whether absolute risks are limited, and nobody's membership advantage exceeds 0.25 at any candidate.
+
+        So it can be where few candidates are looked at: that all of them meet the preference is no fault of it then.
+        """
+        alone = self.preference.without_errors() if self.preference.about_errors else self.preference
+        largest = max(line.epsilon for line in self.candidates)
+        return alone is not None and bool(alone.measured) and find_safe(self.candidates) == largest
 
     def find_granted(self, granted: Collection[float]) -> float | None:
         """Return the largest candidate that meets the preference, of those that are granted; None if there is none."""

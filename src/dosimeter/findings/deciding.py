@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 EXACT = 0.2
 """The relative error of a typical number up to which an answer counts as exact, where no accuracy is wanted."""
 _PEOPLE = Subject.PEOPLE
+_UNDECIDED = (answer.AllMeet, people.DecidesNothing, people.Cautious)
 MOST_ERRORS = 2
 """Errors that are written out; more columns are only counted."""
 
@@ -78,20 +79,33 @@ def find_for_proposal(asked: Proposal, costs: Iterable[Finding]) -> tuple[Findin
         *_find_fit(asked),
         *_find_worth(asked),
         *find_few(asked.risk, asked.smallest),
-        *find_given(asked.risk, asked.choice, asked.refusal),
+        *_weigh_given(asked),
         *costs,
     )
 
 
+def _weigh_given(asked: Proposal) -> Iterator[Finding]:
+    """Yield which ε the preference gives, or why none, as far as that bears on this ε.
+
+    What groups allow is a remark if the noise that one person reaches allows this ε. That every candidate meets the
+    preference is not told where all of them are cautious.
+    """
+    for each in find_given(asked.risk, asked.choice, asked.refusal):
+        if isinstance(each, people.AllowedByGroups) and each.by_cell is not None and asked.worst <= each.by_cell:
+            yield people.AllowedEitherWay(each.epsilon, each.by_cell)
+        elif not (asked.choice.is_cautious and isinstance(each, _UNDECIDED)):
+            yield each
+
+
 def _find_fit(asked: Proposal) -> Iterator[Finding]:
     """Yield whether the ε meets the preference, and whether that says anything about risk."""
-    preference = asked.choice.preference
     if asked.testing:
         yield people.TestAtWorst(asked.worst, asked.worst + asked.epsilon_svt, asked.choice.epsilon)
-    elif asked.choice.undecided:
+    elif asked.choice.undecided and not asked.choice.is_cautious:
         yield people.MetByAll()
     elif asked.at in asked.choice.meeting:
-        yield people.MeetsPreference(asked.at) if preference.limits_risk else people.NoLimitOnRisk()
+        limits = asked.choice.is_cautious or not asked.choice.unlimited
+        yield people.MeetsPreference(asked.at) if limits else people.NoLimitOnRisk()
     elif _lacks_accuracy(asked):
         yield people.FailsByAccuracy(asked.at, asked.choice.epsilon, asked.risk.plan.only_ranks)
     else:
@@ -128,7 +142,9 @@ def _find_worth(asked: Proposal) -> Iterator[Finding]:
             yield answer.Errors(found.epsilon, found.columns, accuracy, accuracy.share, alone, MOST_ERRORS)
         elif isinstance(found, NumbersFarOff) and gives:
             yield NumbersOff(*(getattr(found, each.name) for each in fields(found)))
-        elif not (isinstance(found, answer.WorthLittle) and gives) and not (asked.testing and found.about is _PEOPLE):
+        elif gives and isinstance(found, (answer.WorthLittle, answer.WideBounds)):
+            continue
+        elif not (asked.testing and found.about is _PEOPLE):
             yield found
     if asked.testing:
         yield from find_absolute(asked.risk.absolute(asked.worst, charge=asked.worst + asked.epsilon_svt))

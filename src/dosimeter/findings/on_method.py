@@ -126,6 +126,7 @@ class ErrorByGroup(Note):
     beyond: int
     drowned: int
     bounded: bool = False
+    biased: bool = False
 
 
 class TooFewToTell(Note):

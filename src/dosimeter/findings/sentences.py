@@ -87,7 +87,7 @@ def _word_finds(found: answer.Finds) -> str:
         return f"{start}; it is the largest candidate."
     following = f"{start}; the next candidate, {format_epsilon(found.following)},"
     if found.meets:
-        return f"{following} meets it too but is not available."
+        return f"{following} meets it too, but the account does not grant it."
     gives = "" if found.value is None else f" and gives {format_number(found.value, 4)}"
     return f"{following} does not meet it{gives}."
 
@@ -164,19 +164,20 @@ def _word_equally(found: people.EquallyExposed, called: Words) -> str:
 
 def _word_decides_nothing(found: people.DecidesNothing, called: Words) -> str:
     at, who = format_epsilon(found.epsilon), "the most exposed"
+    nothing = f"The preference {'does not limit the risk' if found.but_errors else 'decides nothing'}"
     if found.exposed == found.touched:
         who = f"everybody whom it touches ({called.count_people(found.touched)})"
     if found.posterior is not None and found.posterior >= _IDENTIFIED:
         return (
-            f"The preference decides nothing: its largest candidate, ε = {at}, would identify {who}: a suspicion of "
+            f"{nothing}: its largest candidate, ε = {at}, would identify {who}: a suspicion of "
             f"{100 * found.prior:g} % becomes {format_percent(found.posterior)}."
         )
     if found.posterior is not None and found.posterior >= _SUSPECTED:
         return (
-            f"The preference decides nothing: its largest candidate, ε = {at}, can turn a suspicion of "
+            f"{nothing}: its largest candidate, ε = {at}, can turn a suspicion of "
             f"{100 * found.prior:g} % about {who} into {format_percent(found.posterior)}."
         )
-    return f"The preference decides nothing: at its largest candidate, ε = {at}, {_word_guesses(found.advantage, who)}."
+    return f"{nothing}: at its largest candidate, ε = {at}, {_word_guesses(found.advantage, who)}."
 
 
 def _word_nobody_moves(found: people.NobodyMoves) -> str:
@@ -310,8 +311,9 @@ SENTENCES: Mapping[type[Finding], str | Callable[[Any], str] | Counted] = {
     left.NumbersOff: Counted(left.word_off),
     left.NumbersFarOff: Counted(left.word_off),
     answer.StepTo: words.word_step,
-    answer.WorthLittle: lambda found: (
-        f"Warning: at ε = {format_epsilon(found.epsilon)} the answer would be worth little."
+    answer.WorthLittle: lambda found: f"At ε = {format_epsilon(found.epsilon)} the answer would be worth little.",
+    answer.WideBounds: lambda found: (
+        f"That is {words.word_share(found.share)} of {found.column} itself: its bounds are far wider than its values."
     ),
     answer.NeedsRows: lambda found: word_enough_rows(found.aggregate, found.rows, found.counted),
     answer.WorthMoreAt: words.word_more_at,
@@ -352,6 +354,7 @@ SENTENCES: Mapping[type[Finding], str | Callable[[Any], str] | Counted] = {
         f"{'none' if found.allowed is None else f'{format_epsilon(found.allowed)} at most'}."
     ),
     people.AllowedByGroups: Counted(_word_by_groups),
+    people.AllowedEitherWay: Counted(_word_by_groups),
     people.DecidesNothing: Counted(_word_decides_nothing),
     people.NobodyMoves: _word_nobody_moves,
     people.Cautious: _word_cautious,
@@ -380,8 +383,7 @@ SENTENCES: Mapping[type[Finding], str | Callable[[Any], str] | Counted] = {
     ),
     people.SameWorlds: "Leaving anybody out changes no number of this answer: both worlds are the same.",
     people.LimitsHold: (
-        "These limits hold for an ε that was fixed beforehand or found with noise. Where ε is found from the data, the "
-        "amount of noise tells something by itself."
+        "These limits hold for an ε that was fixed beforehand or found with noise, not for one found from the data."
     ),
     method.Remark: lambda found: found.words,
     method.EmptyFilter: lambda found: (

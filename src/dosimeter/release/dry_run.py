@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from dosimeter.errors import DataError, SourceUnreachable
-from dosimeter.findings import CAUTIONS, Finding, find_aimed, find_few, pick, word_all
+from dosimeter.findings import CAUTIONS, Finding, find_aimed, find_few, pick, summarize, word_all
 from dosimeter.html import write_paragraphs, write_table
 from dosimeter.influence import read_public_tables
 from dosimeter.json_values import JsonObject, JsonValue
@@ -31,6 +31,7 @@ from dosimeter.release.previews import STOPPED, Cost, Preview
 from dosimeter.release.run import repeat_answer
 from dosimeter.risk import ShownGroups
 from dosimeter.schema import PLAIN, Words
+from dosimeter.show import format_epsilon
 
 if TYPE_CHECKING:
     from dosimeter.findings import Choice
@@ -93,8 +94,20 @@ class DryRun:
             **self.found.describe(),
             **({} if self.left_out is None else self.left_out.describe()),
             **({} if self.choice is None else self.choice.describe_verdict(self.found.epsilon)),
+            **({} if self.choice is None else {"candidates": self.found.describe_candidates(self.choice)}),
             **({} if self.shown is None else {"thresholded": self.shown.describe()}),
         }
+
+    def tell(self) -> tuple[str, ...]:
+        """Return in sentences what to read first, and the verdict on an answer that may be released."""
+        warnings, at = word_all(self.warnings, self.called), self.found.likely
+        if self.choice is None or not self.granted or at is None:
+            return warnings
+        judged = self.choice.judge(at)[1]
+        preset = self.choice.preference.preset
+        by = f"Judged by {preset} at ε = {format_epsilon(at)}:"
+        short = summarize(judged, self.called).write()
+        return (*([] if preset is None else [by]), *short, *(w for w in warnings if not any(w in s for s in short)))
 
     def __repr__(self) -> str:
         about = f"query={self.query!r}, algorithm={self.algorithm!r}, repeated={self.repeated}"
@@ -105,7 +118,7 @@ class DryRun:
         told = [(name, value) for name, value in self.describe().items() if not isinstance(value, (Mapping, list))]
         told.append(("the analyst sees", ", ".join(f"{name}: {value}" for name, value in self.analyst_sees.items())))
         facts = [(name.replace("_", " "), value) for name, value in told if value is not None]
-        head = ["For the controller only: nothing is charged or released.", *word_all(self.warnings, self.called)]
+        head = ["For the controller only: nothing is charged or released.", *self.tell()]
         return write_paragraphs(head) + write_table((), facts)
 
 
