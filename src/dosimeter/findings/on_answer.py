@@ -181,6 +181,8 @@ class Rough(OnAnswer, weight=Weight.WARNING):
 
 
 class AsExactAsAsked(OnAnswer):
+    """The answer has the error that the analyst wants."""
+
     wanted: float
 
 

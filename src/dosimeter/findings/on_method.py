@@ -24,10 +24,14 @@ class EmptyFilter(Note, is_advice=True):
 
 
 class IndicatorUsed(Note):
+    """By which indicator the RDR is given."""
+
     indicator: Indicator
 
 
 class DrawnByRank(Note):
+    """Some numbers are drawn by rank, without noise."""
+
     names: tuple[str, ...]
 
 

@@ -32,6 +32,8 @@ class NobodyTouched(AgainstPeople):
 
 
 class FewTouched(AgainstPeople):
+    """The query is about few people."""
+
     people: int
 
 
@@ -63,6 +65,8 @@ class FailsByAccuracy(AgainstPeople, about=Subject.ANSWER):
 
 
 class MeetsPreference(OnPeople):
+    """This ε meets the preference."""
+
     epsilon: float
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from dosimeter.findings import on_answer as answer
+from dosimeter.findings import on_people as people
 from dosimeter.findings.filters import ASIDE, BY_VERDICT
 from dosimeter.findings.finding import Finding
 from dosimeter.findings.sentences import word_all
@@ -29,6 +31,8 @@ def tell(
     advice = [each for each in findings if each.is_advice and (aside or not isinstance(each, ASIDE))]
     first, further = word_all(advice[:1], called), advice[1:]
     short: tuple[str, ...] = ()
+    if any(isinstance(each, answer.AllMeet) for each in advice[:1]):  # which says it already
+        judged = [each for each in judged if not isinstance(each, people.MetByAll)]
     if start.epsilon is not None:
         short = summarize(judged, called).write()
         further = [each for each in further if not isinstance(each, (*TOLD, *BY_VERDICT))]
