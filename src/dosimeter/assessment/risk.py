@@ -371,7 +371,7 @@ class Risk:
     def list_findings(self, lines: Sequence[Candidate], start: float | None = None) -> tuple[Finding, ...]:
         """Return what is worth saying about this risk without a preference.
 
-        ``lines``: the candidates. ``start``: the one to start from; by default the largest.
+        ``lines``: the candidates. ``start``: the one to start from, if there is one.
         """
         return (*find_unstated(self, lines, start), *self.list_remarks(), *find_notes(self, lines))
 
@@ -514,7 +514,7 @@ class Risk:
         check_option("view", view)
         if view == "worlds":
             worlds = self.worlds((epsilons or self.candidates)[0])
-            words = word(find_worlds(worlds))
+            words = word(find_worlds(worlds), self.plan.words)
             if worlds is None or worlds.hidden:
                 raise OptionError(words)
             return draw_altair(worlds_chart(worlds, words))

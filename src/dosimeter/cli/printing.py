@@ -6,7 +6,7 @@ import os
 import re
 import shlex
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from typing import IO, TYPE_CHECKING, Any, cast
@@ -18,11 +18,9 @@ from rich.text import Text
 from dosimeter.findings import find_accuracy_notes, word_all
 from dosimeter.show import (
     format_epsilon,
-    format_error,
     format_measured,
     format_number,
     format_percent,
-    join_names,
     word_mechanism,
 )
 from dosimeter.show.terminal import (
@@ -38,7 +36,6 @@ from dosimeter.show.terminal import (
 if TYPE_CHECKING:
     from dosimeter.assessment import Risk
     from dosimeter.findings import Choice
-    from dosimeter.json_values import JsonObject
     from dosimeter.ledger import AccountSummary, Entry, Incident, ReleasedAnswer, Remaining
     from dosimeter.release import Answer, Cost, DryRun, ExPostRisk, SelectedPreview
     from dosimeter.risk import Candidate, ExposedPerson, GroupRisk
@@ -250,24 +247,10 @@ def print_dry_run(run: DryRun) -> None:
         console.print(say(sentence))
     if run.shown is not None:
         console.print(shown_groups_table(run.shown, run.called))
-    for sentence in _word_seen(found.sees):
+    for sentence in run.tell_seen():
         console.print(Text(sentence))
     told = "" if run.algorithm == "find" else " and will stand in the guarantee of new answers to this query"
     console.print(Text(f"That this was looked at is recorded{told}.", style="dim"))
-
-
-def _word_seen(sees: JsonObject) -> Iterator[str]:
-    """Yield in sentences what the analyst would see: the answer's columns, what is told of ε and errors, the facts."""
-    if sees["status"] != "released":
-        yield f"The analyst would see: {str(sees['status']).capitalize()}."
-        return
-    rows, epsilon, errors = cast("Any", sees["answer"]), sees["epsilon"], cast("Any", sees["error_95"])
-    columns = list(rows[0]) if rows else []
-    told = f"ε = {format_epsilon(epsilon)}" if isinstance(epsilon, float) else "ε" if epsilon else "no ε"
-    known = [format_error(error) for error in errors or () if isinstance(error, float)]
-    beside = f"95 % errors of {', '.join(known)}" if known else "95 % errors" if errors else "no error"
-    yield f"The analyst would see: {join_names(columns) or 'no group'}, with {told} and {beside}."
-    yield from cast("Any", sees["about"])
 
 
 def _print_outcomes(console: Console, found: SelectedPreview) -> None:

@@ -34,7 +34,7 @@ from dosimeter.findings.on_account import (
     TestCosts,
     write_reading,
 )
-from dosimeter.findings.on_answer import MetButNotGranted
+from dosimeter.findings.on_answer import Finds, MetButNotGranted
 from dosimeter.findings.on_method import Remark
 from dosimeter.findings.on_people import FEW, BeyondStandard, FailsPreference, LooserThanOwn
 from dosimeter.findings.sentences import word, word_all

@@ -354,7 +354,8 @@ def _find_outcome(risk: Assessed, choice: Choice, refusal: AccountRefuses | None
 def find_unstated(risk: Assessed, lines: Sequence[Candidate], start: float | None = None) -> Iterator[Finding]:
     """Yield what to know where no preference is stated: how exposed people are, and what ``start`` does.
 
-    ``start``: the candidate to start from; by default the largest.
+    ``start``: the candidate to start from; by default the largest at which nobody's membership advantage exceeds 0.25,
+    or the largest of all.
     """
     ordered = order_candidates(lines)
     yield from find_aimed(risk.plan, risk.matched)
@@ -364,7 +365,7 @@ def find_unstated(risk: Assessed, lines: Sequence[Candidate], start: float | Non
     else:
         ends = ordered if len(ordered) == 1 else (ordered[0], ordered[-1])
         yield answer.Unstated(tuple((line.epsilon, line.rdr.relative[1]) for line in ends))
-    yield from find_at(risk, ordered[::-1], ordered[0].epsilon if start is None else start)
+    yield from find_at(risk, ordered[::-1], start or find_safe(ordered) or ordered[0].epsilon)
 
 
 def find_undecided(risk: Assessed, lines: Sequence[Candidate], *, but_errors: bool = False) -> Finding:

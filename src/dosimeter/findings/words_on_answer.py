@@ -49,7 +49,8 @@ def word_gain(found: answer.Errors, called: Words) -> str:
     told = word_errors(found.columns, found.accuracy, most=found.most, called=called)
     if found.accuracy.is_biased:  # how much is told beside it
         errors, *lost = told.split("; ")
-        both = f"; with what does not count as it is, {'; '.join(lost)}" if lost else ""
+        small = found.accuracy.drowned or found.accuracy.lost
+        both = f"; {'with what is cut or clamped, ' if small else ''}{'; '.join(lost)}" if lost else ""
         return f"At ε = {format_epsilon(found.epsilon)} the noise adds {errors}{both}."
     if found.share is not None and found.share < 1.0:  # otherwise it is told that the error is larger
         of = " of the range" if not found.accuracy.numbers else "" if not found.alone else " of it"
@@ -114,8 +115,9 @@ def word_coarser(found: answer.CoarserQuery) -> str:
 def word_step(found: answer.StepTo) -> str:
     change = f"One step {'up' if found.larger else 'down'}, ε = {format_epsilon(found.epsilon)}: "
     if found.error is not None and found.error_here is not None:
-        name = f"{found.column} " if found.named else ""
-        change += f"{name}{format_error(found.error)} instead of {format_error(found.error_here)}, and "
+        there, here = format_error(found.error), format_error(found.error_here)
+        if there != here:
+            change += f"{found.column} " * found.named + f"{there} instead of {here}, and "
     guesses = count_guesses(found.advantage), count_guesses(found.advantage_here)
     return f"{change}{guesses[0]} instead of {guesses[1]} more right guesses of 100."
 
@@ -169,7 +171,7 @@ def word_by_group(found: method.ErrorByGroup, called: Words) -> str:
         where = f"in {found.beyond:,} of {found.groups:,} groups " if found.groups > 1 else ""
         empty = ", groups of nobody included" if found.beyond > found.drowned and found.groups > 1 else ""
         than = "a quarter of the range" if found.bounded else f"the number itself{empty}"
-        both = " and what does not count as it is exceed" if found.biased else " exceeds"
+        both = " and what is cut or clamped exceed" if found.biased else " exceeds"
         parts.append(f"{where}the error{both} {than}")
     return f"At ε = {format_epsilon(found.epsilon)}, {found.column}: {'; '.join(parts)}."
 
