@@ -19,6 +19,9 @@ MUCH = 0.05
 MANY_TIMES = 2.0
 """From so many times the number, or the range, a bias is told as a multiple and no longer in percent."""
 
+SLIGHT = 0.001
+"""The share of a typical number, or of its range, below which a bias is told among the notes alone."""
+
 
 class OnLeftOut(Finding, about=Subject.ANSWER, is_note=True):
     """A finding on what is left out."""

@@ -123,7 +123,7 @@ def summarize(findings: Sequence[Finding], called: Words = PLAIN) -> Summary:
     """
     lines = []
     for name, (about, told) in _LINES.items():
-        shown = [each for kind in told for each in findings if isinstance(each, kind)]
+        shown = [each for kind in told for each in findings if isinstance(each, kind) and not _is_slight(each)]
         if any(isinstance(each, people.FoundFromData) for each in shown):  # no limit holds (G2)
             shown = [each for each in shown if not isinstance(each, people.RightGuesses)]
         if shown:
@@ -138,6 +138,11 @@ def summarize(findings: Sequence[Finding], called: Words = PLAIN) -> Summary:
     verdict, said = judge(findings), " ".join(line.words for line in lines)
     advice = _advise(findings, verdict, called)
     return Summary(tuple(lines), verdict, " ".join([each for each in advice if each not in said] or advice))
+
+
+def _is_slight(found: Finding) -> bool:
+    """Return whether what is left out moves the numbers by so little that only a note says it."""
+    return isinstance(found, left.NumbersOff) and found.relative < left.SLIGHT
 
 
 def _advise(findings: Sequence[Finding], verdict: Verdict, called: Words) -> list[str]:

@@ -51,12 +51,20 @@ def word_gain(found: answer.Errors, called: Words) -> str:
         errors, *lost = told.split("; ")
         small = found.accuracy.drowned or found.accuracy.lost
         both = f"; {'with what is cut or clamped, ' if small else ''}{'; '.join(lost)}" if lost else ""
+        share = found.accuracy.noise_share
+        if share is not None and share < 1.0:
+            errors += f", {'' if found.alone else 'typically '}{_word_share(found, share)}"
         return f"At ε = {format_epsilon(found.epsilon)} the noise adds {errors}{both}."
     if found.share is not None and found.share < 1.0:  # otherwise it is told that the error is larger
-        of = " of the range" if not found.accuracy.numbers else "" if not found.alone else " of it"
-        percent = f"{format_number(100.0 * found.share, 2)} %{of}"
+        percent = _word_share(found, found.share)
         told += f"; the error is {percent}" if found.alone else f"; a typical one is off by up to {percent}"
     return f"At ε = {format_epsilon(found.epsilon)} the analyst would get {told}."
+
+
+def _word_share(found: answer.Errors, share: float) -> str:
+    """Write a relative error in percent, and of what it is, where that is not plain."""
+    of = " of the range" if not found.accuracy.numbers else "" if not found.alone else " of it"
+    return f"{format_number(100.0 * share, 2)} %{of}"
 
 
 def _word_error(name: str, worst: float | None, typical: float | None, rows: str | None) -> str:

@@ -112,6 +112,12 @@ class AnswerAccuracy(Private):
         return max((share for share in shares if share is not None), default=None)
 
     @property
+    def noise_share(self) -> float | None:
+        """Return ``share`` by noise alone."""
+        shares = [each.find_usual(relative=True, noise_alone=True) for each in self.columns]
+        return max((share for share in shares if share is not None), default=None)
+
+    @property
     def is_mostly_noise(self) -> bool:
         """Return whether half of the numbers or more are lost in their errors, or have too few people to tell."""
         numbers, lost = self.numbers + self.bounded + self.too_few, self.drowned + self.lost + self.too_few

@@ -141,11 +141,6 @@ class Preference:
         """Return whether a condition reads an error of the answer."""
         return any(TERMS[name].is_error for name in self.measured if name in TERMS)
 
-    @property
-    def limits_risk(self) -> bool:
-        """Return whether a condition reads anything else than an error of the answer."""
-        return self.about_rdr or any(name in COLUMNS or not TERMS[name].is_error for name in self.measured)
-
     def without_errors(self) -> Preference | None:
         """Return the preference of those conditions alone that read no error of the answer; None if there is none."""
         kept = tuple(
