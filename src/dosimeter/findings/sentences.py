@@ -199,13 +199,13 @@ def _word_guesses(advantage: float, who: str) -> str:
     )
 
 
-def _word_suspicion(found: people.Suspicion) -> str:
+def _word_suspicion(found: people.Suspicion, called: Words) -> str:
     if found.false_alarms is not None:
         return (
             f"An attacker who knows everybody else and starts with a {100 * found.prior:g} % suspicion about the most "
-            f"exposed person ends with at most {words.round_up(100 * found.posterior, most=100)} % after an alarm, if "
-            f"at least {100 * found.false_alarms:g} of 100 answers without this person would raise it too. A rarer "
-            "alarm has no such limit."
+            f"exposed {called.individual} ends with at most {words.round_up(100 * found.posterior, most=100)} % after "
+            f"an alarm, if at least {100 * found.false_alarms:g} of 100 answers without this {called.individual} would "
+            "raise it too. A rarer alarm has no such limit."
         )
     return (
         f"Whoever it is about, an attacker who knows everybody else and starts with a {100 * found.prior:g} % "
@@ -214,10 +214,11 @@ def _word_suspicion(found: people.Suspicion) -> str:
     )
 
 
-def _word_guessed_fact(found: people.GuessedFact) -> str:
+def _word_guessed_fact(found: people.GuessedFact, called: Words) -> str:
+    about = "a person" if called.individual == PLAIN.individual else f"one {called.individual}"
     before = f"{10 * found.baseline:g} {'time' if 10 * found.baseline == 1 else 'times'}"
     return (
-        f"Somebody who knows everything about everybody else and would guess a fact about a person rightly {before} in "
+        f"Somebody who knows everything about everybody else and would guess a fact about {about} rightly {before} in "
         f"10 guesses it at most {words.round_up(10 * found.guess, most=10)} times in 10."
     )
 
@@ -371,8 +372,8 @@ SENTENCES: Mapping[type[Finding], str | Callable[[Any], str] | Counted] = {
             f"O{_word_guesses(found.advantage, f'the most exposed {called.individual}').removeprefix('o')}."
         )
     ),
-    people.Suspicion: _word_suspicion,
-    people.GuessedFact: _word_guessed_fact,
+    people.Suspicion: Counted(_word_suspicion),
+    people.GuessedFact: Counted(_word_guessed_fact),
     people.PickedOut: _word_picked_out,
     people.AsLikely: Counted(_word_as_likely),
     people.HardlyShown: Counted(

@@ -36,5 +36,12 @@ def tell(
     if start.epsilon is not None:
         short = summarize(judged, called).write()
         further = [each for each in further if not isinstance(each, (*TOLD, *BY_VERDICT))]
+        if not aside:  # why the start is no larger says what is left of it
+            further = [each for each in further if not _is_allowed_alone(each, start.epsilon)]
     told = [each for each in word_all(further, called) if not any(each in line for line in short)]
     return (*first, word_start(start, by), *short, *told)
+
+
+def _is_allowed_alone(found: Finding, epsilon: float) -> bool:
+    """Return whether this says what groups allow, and the noise that one person reaches allows this ε by itself."""
+    return isinstance(found, people.AllowedByGroups) and found.by_cell is not None and epsilon <= found.by_cell
