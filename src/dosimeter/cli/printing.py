@@ -380,7 +380,7 @@ def _show_exact(account: AccountSummary, epsilon: Decimal, rounding: str = ROUND
         return "∞"
     if account.policy.in_zcdp:
         return f"{Context(prec=4, rounding=rounding).plus(epsilon).normalize():f}"
-    return f"{epsilon:f}"
+    return f"{epsilon.normalize():f}"
 
 
 def _print_remaining(console: Console, account: AccountSummary, reading: str) -> None:

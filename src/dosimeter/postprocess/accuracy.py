@@ -334,9 +334,11 @@ class _Foresight(Private):
         near_zero = cells.signed & (ratios >= 1.0)  # a signed sum near 0 has no relative error (E6)
         relative = _summarise(np.where(near_zero, np.inf, own))[0]
         relative_total, largest = _summarise(np.where(near_zero, np.inf, ratios))
-        with np.errstate(all="ignore"):
-            of_itself = np.where(kept & cells.one_signed & (cells.plain > 0.0), both / cells.plain, np.inf)
-        itself = _summarise(of_itself)[0]
+        itself: list[float | None] = [None] * len(found)
+        if cells.one_signed.any():
+            with np.errstate(all="ignore"):
+                of_itself = np.where(kept & cells.one_signed & (cells.plain > 0.0), both / cells.plain, np.inf)
+            itself = _summarise(of_itself)[0]
         return [
             replace(
                 each,
