@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import inspect
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from typing import Any
 import click
 
 from dosimeter.cli import commands
+from dosimeter.findings.sentences import SENTENCES
 
 TARGET = Path(__file__).parents[1] / "docs" / "cli.md"
 HEAD = """\
@@ -34,13 +36,23 @@ Written by `make docs` from the application itself; change the help texts in `sr
 With `--json` standard output holds one JSON document and nothing else.
 """
 
+FINDINGS = """\
+## Findings
+
+`findings` in the JSON of `risk`, `find` and `release --dry-run` lists what bears on an answer at the ε in `start`: each
+`{"kind": …, "weight": …, …, "text": …}`, with the numbers that the sentence `text` is made of. `verdict` follows from
+the weights: `against` if anything speaks against it, otherwise `open` if anything warns, otherwise `for`.
+
+| kind | weight | what it says |
+|---|---|---|"""
+
 
 def write_page() -> str:
     """Return the whole page: its head, then every command in the order of ``dosimeter --help``."""
     sections = [HEAD, *_describe_root(commands)]
     for path, command in walk_commands(commands, ("dosimeter",)):
         sections.append("\n".join(_describe_command(path, command)))
-    return "\n".join(sections)
+    return "\n".join([*sections, FINDINGS, *_list_findings()])
 
 
 def walk_commands(command: click.Command, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], click.Command]]:
@@ -81,6 +93,18 @@ def _describe_command(path: tuple[str, ...], command: Any) -> Iterator[str]:
     if list_options(command):
         yield from _options_table(command)
         yield ""
+
+
+def _list_findings() -> Iterator[str]:
+    """Yield a row for each kind of finding: what JSON calls it, how it weighs, and what it is."""
+    kinds: dict[str, list[type[Any]]] = {}
+    for each in SENTENCES:
+        kinds.setdefault(each.kind, []).append(each)
+    for kind, classes in kinds.items():
+        weights = " or ".join(dict.fromkeys(each.weight.value for each in classes))
+        said = " ".join(inspect.cleandoc(classes[0].__doc__ or "").split("\n\n")[0].split()).split(". ")[0].rstrip(".")
+        yield f"| `{kind}` | {weights} | {_cell(re.sub(r' [(][A-Z][0-9]+[)]', '', said).replace('``', '`'))} |"
+    yield ""
 
 
 def _options_table(command: Any) -> Iterator[str]:

@@ -133,12 +133,12 @@ def test_ranks_have_a_pure_guarantee_of_their_own(clinic: Dataset) -> None:
 
 def test_ranks_are_off_by_rows(clinic: Dataset) -> None:
     query = "SELECT sex, MEDIAN(age) AS middle, COUNT(*) AS n FROM clinic GROUP BY sex"
-    choice = clinic.risk(query, candidates=[1.0, 0.01]).find("error:70")
+    choice = clinic.risk(query, candidates=[0.5, 0.01]).find("error:70")
     line = choice.candidates[0]
     assert line.value == max(known(each.total.worst) for each in line.accuracy)
     assert line.error_95[0] is None
     assert pick(choice, answer.Errors).accuracy.without == 0
-    assert (choice.limit, choice.limit_cell, choice.epsilon_cell) == (None, None, 1.0)
+    assert (choice.limit, choice.limit_cell, choice.epsilon_cell) == (None, None, 0.5)
     told = " ".join(choice.words)
     assert f"middle ± {int(np.ceil(line.rank_errors[0] or 0.0)):,} rows, n ± " in told
 
@@ -242,8 +242,8 @@ def test_guesses_and_beliefs(clinic: Dataset) -> None:
     tested = risk.absolute(0.5, charge=0.75)
     assert tested.guess == pytest.approx(0.1 * np.exp(0.75))
     assert not risk.find("guess:0.2").preference.about_errors
-    assert risk.find("guess:0.2").preference.limits_risk
-    assert not risk.find("error:3").preference.limits_risk
+    assert not risk.find("guess:0.2").unlimited
+    assert risk.find("error:100000").unlimited
     with pytest.raises(OptionError, match="strictly between 0 and 1"):
         risk.absolute(1.0, baseline=1.0)
 

@@ -159,7 +159,7 @@ def test_values_show_themselves_in_a_notebook_offline(ledger: Ledger) -> None:
             "denied": denied._repr_html_(),
             "schema": clinic.schema._repr_html_(),
         }
-    assert f"ε = {choice.epsilon:g}" in shown["choice"]
+    assert f"ε = {choice.start.epsilon:g}" in shown["choice"]
     assert shown["choice"].count("<tr>") == 1 + len(choice.candidates)
     assert "&lt;b&gt;sex" in shown["answer"]
     assert "<b>" not in shown["answer"]

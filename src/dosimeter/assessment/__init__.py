@@ -7,5 +7,5 @@ worlds.py       what may be released with the most exposed person and without
 choosing.py     the largest ε that meets a preference: every Choice is made here
 """
 
-from dosimeter.assessment.choosing import choose
+from dosimeter.assessment.choosing import advise, choose
 from dosimeter.assessment.risk import Risk

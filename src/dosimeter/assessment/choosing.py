@@ -22,8 +22,18 @@ from dosimeter.findings import (
     find_notes,
     find_start,
     find_untold,
+    tell,
 )
-from dosimeter.risk import AnswerAccuracy, ExactLimit, decides, exact_limit, find_conflict, find_largest
+from dosimeter.risk import (
+    USUAL_PRESET,
+    AnswerAccuracy,
+    ExactLimit,
+    decides,
+    exact_limit,
+    find_conflict,
+    find_largest,
+    parse_preference,
+)
 
 if TYPE_CHECKING:
     from dosimeter.arrays import FloatArray
@@ -66,7 +76,7 @@ def choose(
     refusal = refuse([line.epsilon for line in lines if line.satisfied]) if found.stopped and refuse else None
 
     def look(choice: Choice) -> tuple[Finding, ...]:
-        at = [line for line in lines if line.epsilon == found.epsilon]
+        at = [line for line in lines if line.epsilon == (choice.start.epsilon or found.epsilon)]
         return (
             *find_in_choice(risk, choice, refusal),
             *risk.list_remarks(filters.values()),
@@ -105,6 +115,16 @@ def choose(
         _begin=begin,
         _judge=judge,
     )
+
+
+def advise(risk: Risk, lines: Sequence[Candidate], *, aside: bool = True) -> tuple[str, ...]:
+    """Return advice in sentences, where no preference is stated: by the usual preset. ``lines``: the candidates.
+
+    ``aside``: also what a page shows on demand only.
+    """
+    usual = choose(risk, parse_preference(USUAL_PRESET), [line.epsilon for line in lines])
+    findings, judged = risk.list_findings(lines, usual.start.epsilon), usual.judge(usual.start.epsilon)[1]
+    return tell(findings, usual.start, judged, risk.plan.words, by=USUAL_PRESET, aside=aside)
 
 
 def _test(

@@ -20,14 +20,13 @@ from dosimeter.assessment.candidates import (
     measure_absolutes,
     split_epsilons,
 )
-from dosimeter.assessment.choosing import choose
+from dosimeter.assessment.choosing import advise, choose
 from dosimeter.errors import OptionError, PreferenceError, QueryError
 from dosimeter.findings import (
     AccountRefuses,
     Choice,
     Finding,
     Remark,
-    find_absolute,
     find_notes,
     find_unstated,
     find_worlds,
@@ -369,9 +368,12 @@ class Risk:
             return [self.k // len(self.plan.measures)]
         return [len(block.group_keys or ()) for block in self.plan.blocks]
 
-    def list_findings(self, lines: Sequence[Candidate]) -> tuple[Finding, ...]:
-        """Return what is worth saying about this risk without a preference. ``lines``: the candidates."""
-        return (*find_unstated(self, lines), *self.list_remarks(), *find_notes(self, lines))
+    def list_findings(self, lines: Sequence[Candidate], start: float | None = None) -> tuple[Finding, ...]:
+        """Return what is worth saying about this risk without a preference.
+
+        ``lines``: the candidates. ``start``: the one to start from, if there is one.
+        """
+        return (*find_unstated(self, lines, start), *self.list_remarks(), *find_notes(self, lines))
 
     def risk_notes(self) -> tuple[str, ...]:
         """Return the notes for the controller that do not depend on a preference (R7, R8)."""
@@ -513,7 +515,7 @@ class Risk:
         check_option("view", view)
         if view == "worlds":
             worlds = self.worlds((epsilons or self.candidates)[0])
-            words = word(find_worlds(worlds))
+            words = word(find_worlds(worlds), self.plan.words)
             if worlds is None or worlds.hidden:
                 raise OptionError(words)
             return draw_altair(worlds_chart(worlds, words))
@@ -531,14 +533,13 @@ class Risk:
         return draw_altair(histogram_chart(self.rdr(epsilon), called=self.plan.words))
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
-        """Return the chart of ``plot`` for a notebook, and the absolute risks at the largest candidate in words.
+        """Return the chart of ``plot`` for a notebook, and advice in words: where to start, and the verdict there.
 
         The chart loads nothing from the internet and has no button that would send it anywhere.
         """
         from dosimeter.show.charts import draw_svg
 
-        picture, at = draw_svg(self.plot()), self.candidates[0]
-        told = write_paragraphs([f"At ε = {at:g}:", *word_all(find_absolute(self.absolute(at)), self.plan.words)])
+        picture, told = draw_svg(self.plot()), write_paragraphs(advise(self, self.list_candidates()))
         return {"text/html": picture + told, "image/svg+xml": picture, "text/plain": repr(self)}
 
     def distribution(self, epsilons: Sequence[float]) -> pa.Table:

@@ -63,14 +63,14 @@ def _describe_first_stages(explanation: Explanation) -> Iterator[str]:
     chosen = ", those that the WHERE chooses" if rows.chosen else ""
     most = "one row" if rows.rows_each == 1 else f"at most {rows.rows_each:,} rows"
     counted = f"{chosen}; {most} of each individual"
-    yield f"1 rows, at no cost: {rows.table}{joined}{counted if people is None else ''}."
+    yield f"Rows, at no cost: {rows.table}{joined}{counted if people is None else ''}."
     if people is not None:
         named = [(column.name, column.bounds) for column in people.columns]
         shown = [name if ends is None else f"{name} ({' to '.join(map(format_number, ends))})" for name, ends in named]
         computed = "".join(f", {each}" for each in shown)
-        yield f"2 people, at no cost: from the own rows of each {people.unit}{computed}{counted}."
+        yield f"People, at no cost: from the own rows of each {people.unit}{computed}{counted}."
     only_ranks = all(number.in_rows for number in explanation.stages.measured)
-    yield f"3 measured, {'drawn by rank' if only_ranks else 'with noise'}:"
+    yield f"Measured, {'drawn by rank' if only_ranks else 'with noise'}:"
 
 
 def _tabulate_measured(explanation: Explanation) -> Table:
@@ -104,7 +104,7 @@ def _describe_after(stages: Stages) -> Iterator[str]:
             found = zip(asked.total_errors["laplace"], stages.epsilons, strict=True)
             errors = [f"± {format_number(error)} at ε = {format_epsilon(each)}" for error, each in found]
             yield f"The total of {asked.aggregate} adds up {asked.terms:,} groups: {', '.join(errors)}."
-    yield f"4 after the noise, at no cost: {'; '.join(stages.after) or 'nothing'}."
+    yield f"After the noise, at no cost: {'; '.join(stages.after) or 'nothing'}."
 
 
 def _describe_whole(explanation: Explanation) -> Iterator[str]:

@@ -53,13 +53,14 @@ def save_picture(
     the histogram is drawn at the first of ``lines``. ``words``: the sentences of advice; by default the advice that is
     given without a preference.
     """
+    from dosimeter.assessment import advise
     from dosimeter.show.charts import draw_altair, range_chart, risk_page, save_chart, write_page
 
     if path.suffix.lower() == ".html":
         at = selected if selected is not None else lines[0].epsilon
         findings = found.list_findings(lines)
         called = found.plan.words
-        told = word_all((each for each in findings if each.is_advice), called) if words is None else words
+        told = advise(found, lines) if words is None else words
         notes = dict.fromkeys((*told, *word_all((each for each in findings if each.is_note), called)))
         page = risk_page(
             lines, found.rdr(at), query=found.plan.sql, notes=tuple(notes), selected=selected, called=called

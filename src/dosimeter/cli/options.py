@@ -45,7 +45,9 @@ NEEDED_CONFIG = click.option("--config", required=True, **_CONFIG)
 LEDGER_HELP = "The ledger: a file, or a postgresql:// URL."
 NEEDED_LEDGER = click.option("--ledger", required=True, metavar="L", help=LEDGER_HELP)
 PLOT = click.option("--plot", metavar="FILE", type=PATH, help="Save the picture: .svg, .png or .html.")
-ALL = click.option("--all", "show_all", is_flag=True, help="Show every candidate, not a selection.")
+ALL = click.option(
+    "--all", "show_all", is_flag=True, help="Show every candidate and every absolute risk, not a selection."
+)
 JSON = click.option("--json", is_flag=True, help="One JSON document on standard output.")
 
 

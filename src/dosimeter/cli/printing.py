@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shlex
@@ -16,7 +15,7 @@ from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from dosimeter.findings import find_accuracy_notes, word_all, word_start
+from dosimeter.findings import find_accuracy_notes, word_all
 from dosimeter.show import (
     format_epsilon,
     format_measured,
@@ -79,6 +78,8 @@ def print_risk(
     by_group: Sequence[GroupRisk],
     show_all: bool,
 ) -> None:
+    from dosimeter.assessment import advise
+
     console = make_console()
     _print_candidates(console, found, lines, show_all=show_all)
     if people:
@@ -88,14 +89,12 @@ def print_risk(
         console.print()
         console.print(groups_table(by_group, by=by, epsilon=found.candidates[0], called=found.plan.words))
     console.print()
-    findings = found.list_findings(lines)
     accuracy = [each for line in lines for each in find_accuracy_notes(line)] if len(lines) <= MOST_NOTED else []
-    called = found.plan.words
-    told = word_all((each for each in findings if each.is_advice), called)
+    called, told = found.plan.words, advise(found, lines, aside=show_all)
     for sentence in told:
         console.print(say(sentence))
-    notes = word_all((*(each for each in findings if each.is_note), *accuracy), called)
-    print_notes(console, [note for note in notes if note not in told])
+    notes = word_all((*(each for each in found.list_findings(lines) if each.is_note), *accuracy), called)
+    print_notes(console, [note for note in notes if not any(note in each for each in told)])
 
 
 def print_choice(found: Risk, choice: Choice, *, show_all: bool = False) -> None:
@@ -104,16 +103,14 @@ def print_choice(found: Risk, choice: Choice, *, show_all: bool = False) -> None
         console, found, choice.candidates, show_all=show_all, epsilon=choice.epsilon, decides=choice.decides
     )
     console.print()
-    first, *further = choice.words
-    console.print(say(first))
-    console.print(say(word_start(choice.start)))
-    if choice.epsilon is not None and choice.decides:
-        rho = format_number(found.mechanism.rho(choice.epsilon), 4)
-        cost = f"under the policies paper and budget:E, ρ = {rho} under budget:E@D"
-        console.print(Text(f"An answer at it costs {format_epsilon(choice.epsilon)} {cost}.", style="dim"))
-    for sentence in further:
+    told, at = choice.tell(aside=show_all), choice.start.epsilon
+    for sentence in told:
         console.print(say(sentence))
-    print_notes(console, [note for note in choice.notes if note not in choice.words])
+    if at is not None:
+        rho = format_number(found.mechanism.rho(at), 4)
+        cost = f"under the policies paper and budget:E, ρ = {rho} under budget:E@D"
+        console.print(Text(f"An answer at ε = {format_epsilon(at)} costs {format_epsilon(at)} {cost}.", style="dim"))
+    print_notes(console, [note for note in choice.notes if not any(note in each for each in told)])
 
 
 def _print_candidates(
@@ -246,11 +243,12 @@ def print_dry_run(run: DryRun) -> None:
     elif found.epsilon is not None:
         console.print(f"ε would be {format_epsilon(found.epsilon)}.")
         _print_cost(console, found.cost)
-    for warning in word_all(run.warnings, run.called):
-        console.print(Text(warning))
+    for sentence in run.tell():
+        console.print(say(sentence))
     if run.shown is not None:
         console.print(shown_groups_table(run.shown, run.called))
-    console.print(Text(f"The analyst would see: {json.dumps(found.sees, ensure_ascii=False)}"))
+    for sentence in run.tell_seen():
+        console.print(Text(sentence))
     told = "" if run.algorithm == "find" else " and will stand in the guarantee of new answers to this query"
     console.print(Text(f"That this was looked at is recorded{told}.", style="dim"))
 
@@ -382,7 +380,7 @@ def _show_exact(account: AccountSummary, epsilon: Decimal, rounding: str = ROUND
         return "∞"
     if account.policy.in_zcdp:
         return f"{Context(prec=4, rounding=rounding).plus(epsilon).normalize():f}"
-    return f"{epsilon:f}"
+    return f"{epsilon.normalize():f}"
 
 
 def _print_remaining(console: Console, account: AccountSummary, reading: str) -> None:

@@ -20,6 +20,7 @@ from dosimeter.findings.looking import (
     find_few,
     find_in_choice,
     find_notes,
+    find_undecided,
     find_unmet,
     find_unstated,
     find_untold,
@@ -33,9 +34,10 @@ from dosimeter.findings.on_account import (
     TestCosts,
     write_reading,
 )
-from dosimeter.findings.on_answer import MetButNotGranted
+from dosimeter.findings.on_answer import Finds, MetButNotGranted
 from dosimeter.findings.on_method import Remark
 from dosimeter.findings.on_people import FEW, BeyondStandard, FailsPreference, LooserThanOwn
 from dosimeter.findings.sentences import word, word_all
-from dosimeter.findings.starting import Start, find_start, pick_start, word_start
+from dosimeter.findings.starting import Start, find_start, pick_start
+from dosimeter.findings.telling import tell
 from dosimeter.findings.verdict import Summary, Verdict, summarize

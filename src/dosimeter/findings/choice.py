@@ -9,10 +9,11 @@ from functools import cached_property
 from dosimeter.findings.finding import Finding
 from dosimeter.findings.sentences import word, word_all
 from dosimeter.findings.starting import Start
+from dosimeter.findings.telling import tell
 from dosimeter.findings.verdict import Verdict, judge
 from dosimeter.html import Private, write_paragraphs, write_table
 from dosimeter.json_values import JsonObject
-from dosimeter.risk import NO_ERROR, Candidate, ConditionRange, Preference
+from dosimeter.risk import NO_ERROR, Candidate, ConditionRange, Preference, find_safe
 from dosimeter.schema import Words
 
 
@@ -82,8 +83,12 @@ class Choice(Private):
 
     @property
     def words(self) -> tuple[str, ...]:
-        """Return the advice, in sentences."""
-        return word_all((each for each in self.findings if each.is_advice), self.called)
+        """Return the advice, in sentences: which ε is found, where to start, the verdict there, what else is told."""
+        return self.tell()
+
+    def tell(self, *, aside: bool = True) -> tuple[str, ...]:
+        """Return the advice, in sentences. ``aside``: also what a page shows on demand only."""
+        return tell(self.findings, self.start, self.judge(self.start.epsilon)[1], self.called, aside=aside)
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -99,6 +104,24 @@ class Choice(Private):
     def undecided(self) -> bool:
         """Return whether every candidate meets the preference, so that it finds no ε (F4)."""
         return not self.decides and bool(self.meeting)
+
+    @cached_property
+    def unlimited(self) -> bool:
+        """Return whether the preference limits no risk: every candidate meets all of it that is not about errors."""
+        asked = self.preference
+        if self.undecided or not asked.about_errors or not self.meeting:
+            return self.undecided
+        by_people = len(self.meeting_people) == len(self.candidates)
+        return not asked.limits_risk or (by_people and not asked.limits_absolute)
+
+    @property
+    def is_cautious(self) -> bool:
+        """Return whether absolute risks are limited, and nobody's membership advantage exceeds 0.25 at any candidate.
+
+        So it can be where few candidates are looked at: that all of them meet the preference is no fault of it then.
+        """
+        largest = max(line.epsilon for line in self.candidates)
+        return self.preference.limits_absolute and find_safe(self.candidates) == largest
 
     def find_granted(self, granted: Collection[float]) -> float | None:
         """Return the largest candidate that meets the preference, of those that are granted; None if there is none."""

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 EXACT = 0.2
 """The relative error of a typical number up to which an answer counts as exact, where no accuracy is wanted."""
 _PEOPLE = Subject.PEOPLE
+_UNDECIDED = (answer.AllMeet, people.DecidesNothing, people.Cautious)
 MOST_ERRORS = 2
 """Errors that are written out; more columns are only counted."""
 
@@ -72,20 +73,34 @@ def find_for_proposal(asked: Proposal, costs: Iterable[Finding]) -> tuple[Findin
         *_find_fit(asked),
         *_find_worth(asked),
         *find_few(asked.risk),
-        *find_given(asked.risk, asked.choice, asked.refusal),
+        *_weigh_given(asked),
         *costs,
     )
 
 
+def _weigh_given(asked: Proposal) -> Iterator[Finding]:
+    """Yield which ε the preference gives, or why none, as far as that bears on this ε.
+
+    What groups allow is a remark if the noise that one person reaches allows this ε. That every candidate meets the
+    preference is not told where all of them are cautious.
+    """
+    worst = asked.at if asked.test is None else asked.test.epsilon
+    for each in find_given(asked.risk, asked.choice, asked.refusal):
+        if isinstance(each, people.AllowedByGroups) and each.by_cell is not None and worst <= each.by_cell:
+            yield people.AllowedEitherWay(each.epsilon, each.by_cell)
+        elif not (asked.choice.is_cautious and isinstance(each, _UNDECIDED)):
+            yield each
+
+
 def _find_fit(asked: Proposal) -> Iterator[Finding]:
     """Yield whether the ε meets the preference, and whether that says anything about risk."""
-    preference = asked.choice.preference
     if asked.test is not None:
         yield asked.test
-    elif asked.choice.undecided:
+    elif asked.choice.undecided and not asked.choice.is_cautious:
         yield people.MetByAll()
     elif asked.at in asked.choice.meeting:
-        yield people.MeetsPreference(asked.at) if preference.limits_risk else people.NoLimitOnRisk()
+        limits = asked.choice.is_cautious or not asked.choice.unlimited
+        yield people.MeetsPreference(asked.at) if limits else people.NoLimitOnRisk()
     elif _lacks_accuracy(asked):
         yield people.FailsByAccuracy(asked.at, asked.choice.epsilon)
     else:
@@ -121,7 +136,9 @@ def _find_worth(asked: Proposal) -> Iterator[Finding]:
             yield answer.Errors(found.epsilon, found.columns, accuracy, accuracy.share, alone, MOST_ERRORS)
         elif isinstance(found, NumbersFarOff) and gives:
             yield NumbersOff(*(getattr(found, each.name) for each in fields(found)))
-        elif not (isinstance(found, answer.WorthLittle) and gives) and not (asked.test and found.about is _PEOPLE):
+        elif gives and isinstance(found, (answer.WorthLittle, answer.WideBounds)):
+            continue
+        elif not (asked.test and found.about is _PEOPLE):
             yield found
     if asked.test is not None:
         yield from find_absolute(asked.risk.absolute(asked.test.epsilon, charge=asked.test.charge))

@@ -37,6 +37,12 @@ STATES: Kinds = (answer.Conflict, people.Cautious, people.NoneCautious, people.L
 NEXT: Kinds = (answer.StepTo,)
 """What the next candidates would change."""
 
+ASIDE: Kinds = (people.Suspicion, people.GuessedFact, people.PickedOut)
+"""What is told on demand: more about the most exposed than the verdict and the presets use."""
+
+BY_VERDICT: Kinds = (people.Cautious, answer.WorthLittle)
+"""What the verdict on the ε to start from, and why it is that, say already."""
+
 
 def pick(findings: Iterable[Finding], kinds: Kinds) -> list[Finding]:
     """Return the findings of these kinds."""

@@ -50,6 +50,9 @@ if TYPE_CHECKING:
     )
 
 
+WIDE = 0.5
+"""The share of an average from which on its error is told beside what it is of the width of its bounds."""
+
 STATED = "the preference"
 """What a preference is called where its text stands beside."""
 
@@ -247,6 +250,7 @@ def find_accuracy_notes(line: Candidate) -> Iterator[Finding]:
             beyond=each.beyond or 0,
             drowned=each.drowned,
             bounded=each.bounded,
+            biased=each.bias is not None and each.bias.worst > 0.0,
         )
 
 
@@ -264,21 +268,22 @@ def find_in_choice(risk: Assessed, choice: Choice, refusal: AccountRefuses | Non
     """Yield which ε the preference gives, or why none, whom the query is about, and what to know before it is taken.
 
     If none meets the preference because one of its FILTERs matches nobody, ``find_notes`` says that, and nothing else.
-    Otherwise the advice is about the ε that was found; if none was, about the largest candidate that meets the
-    preference, or the largest of all. If the preference does not decide (F4), it is about the largest candidate at
-    which nobody's membership advantage exceeds 0.25. ``refusal``: as in ``find_given``.
+    Otherwise the advice is about the ε to start from, as the verdict is; if there is none, about the ε that was found
+    or, if that limits no risk or none was found, about the largest candidate at which nobody's membership advantage
+    exceeds 0.25. It is about no ε if the account grants none. ``refusal``: as in ``find_given``.
     """
     unmatched = bool(choice.empty_filters) and choice.epsilon is None
     if not unmatched:
         yield from find_given(risk, choice, refusal, choice.asked)
     yield from find_aimed(risk.plan, risk.matched)
     yield from find_few(risk)
-    if unmatched:
+    if unmatched or choice.start.reason == "refused":
         return
     ordered = sorted(choice.candidates, key=lambda line: line.epsilon)
-    met = [line.epsilon for line in ordered if line.satisfied]
-    at = choice.epsilon if choice.epsilon is not None else (met or [ordered[-1].epsilon])[-1]
-    shown = at if choice.decides else find_safe(ordered)
+    at = choice.start.epsilon
+    if at is None and not choice.unlimited:
+        at = choice.epsilon
+    shown = find_safe(ordered) if at is None else at
     if shown is not None:
         yield from find_at(risk, ordered, shown, steps=shown == at)
 
@@ -299,9 +304,10 @@ def find_given(
         yield people.EquallyExposed(risk.smallest_group)
     if choice.conflict:
         yield answer.Conflict(choice.conflict)
-    if not choice.decides:
+    if not choice.decides or choice.unlimited:
         if met:
-            yield find_undecided(risk, lines)
+            told = [line for line in lines if line.satisfied]
+            yield find_undecided(risk, told, but_errors=choice.decides)
         safe = find_safe(lines)
         moved = _find_absolute(risk, lines[0]).own_epsilon > 0.0
         yield people.NoneCautious() if safe is None else people.Cautious(safe, moved=moved)
@@ -347,8 +353,12 @@ def _find_outcome(risk: Assessed, choice: Choice, refusal: AccountRefuses | None
     )
 
 
-def find_unstated(risk: Assessed, lines: Sequence[Candidate]) -> Iterator[Finding]:
-    """Yield what to know where no preference is stated: how exposed people are, and what the largest ε does."""
+def find_unstated(risk: Assessed, lines: Sequence[Candidate], start: float | None = None) -> Iterator[Finding]:
+    """Yield what to know where no preference is stated: how exposed people are, and what ``start`` does.
+
+    ``start``: the candidate to start from; by default the largest at which nobody's membership advantage exceeds 0.25,
+    or the largest of all.
+    """
     ordered = order_candidates(lines)
     yield from find_aimed(risk.plan, risk.matched)
     yield from find_few(risk)
@@ -357,11 +367,14 @@ def find_unstated(risk: Assessed, lines: Sequence[Candidate]) -> Iterator[Findin
     else:
         ends = ordered if len(ordered) == 1 else (ordered[0], ordered[-1])
         yield answer.Unstated(tuple((line.epsilon, line.rdr.relative[1]) for line in ends))
-    yield from find_at(risk, ordered[::-1], ordered[0].epsilon)
+    yield from find_at(risk, ordered[::-1], start or find_safe(ordered) or ordered[0].epsilon)
 
 
-def find_undecided(risk: Assessed, lines: Sequence[Candidate]) -> Finding:
-    """Return what the largest candidate would do, where every candidate meets the preference (F4)."""
+def find_undecided(risk: Assessed, lines: Sequence[Candidate], *, but_errors: bool = False) -> Finding:
+    """Return what the largest of these candidates would do: they meet a preference that does not limit the risk (F4).
+
+    ``but_errors``: it limits errors.
+    """
     largest = max(lines, key=lambda line: line.epsilon)
     absolute = _find_absolute(risk, largest)
     if absolute.own_epsilon == 0.0:
@@ -373,6 +386,7 @@ def find_undecided(risk: Assessed, lines: Sequence[Candidate]) -> Finding:
         absolute.posterior if absolute.false_alarms is None else None,
         exposed=count_exposed(risk.sensitivities),
         touched=risk.matched,
+        but_errors=but_errors,
     )
 
 
@@ -393,6 +407,7 @@ def find_at(risk: Assessed, ordered: Sequence[Candidate], epsilon: float, *, ste
     columns = risk.plan.aggregate_names
     yield answer.Errors(epsilon, columns, accuracy)
     yield from find_bias(risk.left_out, accuracy.columns)
+    yield from find_wide(accuracy)
     yield from find_absolute(absolute)
     if steps:
         for at in (place + 1, place - 1):
@@ -404,6 +419,14 @@ def find_at(risk: Assessed, ordered: Sequence[Candidate], epsilon: float, *, ste
         coarser = find_coarser(risk.plan, risk.measured(), accuracy) if risk.plan.digest else None
         if coarser is not None:
             yield coarser
+
+
+def find_wide(accuracy: AnswerAccuracy) -> Iterator[Finding]:
+    """Yield of which average the error is large for the number, though small for its bounds (E6)."""
+    shares = [(each.of_itself, each.column) for each in accuracy.columns if each.of_itself is not None]
+    share, column = max(shares, default=(0.0, ""))
+    if share > WIDE and not accuracy.is_mostly_noise:
+        yield answer.WideBounds(column, share)
 
 
 def _find_needed_rows(risk: Assessed, line: Candidate) -> Iterator[Finding]:

@@ -121,6 +121,16 @@ class WorthLittle(AgainstAnswer):
     epsilon: float
 
 
+class WideBounds(OnAnswer, weight=Weight.WARNING):
+    """An average whose error is small for its bounds and large for the number: the bounds are far too wide.
+
+    ``share``: the error of a typical number, of noise and bias together, in relation to the number itself.
+    """
+
+    column: str
+    share: float
+
+
 class NeedsRows(OnAnswer):
     """An aggregate that divides by variances has too few people in half of the groups or more.
 
@@ -171,6 +181,8 @@ class Rough(OnAnswer, weight=Weight.WARNING):
 
 
 class AsExactAsAsked(OnAnswer):
+    """The answer has the error that the analyst wants."""
+
     wanted: float
 
 

@@ -16,12 +16,18 @@ if TYPE_CHECKING:
 MUCH = 0.05
 """The share of a typical number from which on a bias speaks against an answer, where no accuracy is wanted (E4)."""
 
+MANY_TIMES = 2.0
+"""From so many times the number, or the range, a bias is told as a multiple and no longer in percent."""
+
+SLIGHT = 0.001
+"""The share of a typical number, or of its range, below which a bias is told among the notes alone."""
+
 
 class OnLeftOut(Finding, about=Subject.ANSWER, is_note=True):
     """A finding on what is left out."""
 
 
-class RowsCut(OnLeftOut):
+class RowsCut(OnLeftOut, is_advice=False):
     """Rows that do not count. ``most``: how many rows of one individual count; None if tables differ in that."""
 
     rows: int
@@ -29,14 +35,14 @@ class RowsCut(OnLeftOut):
     most: int | None
 
 
-class RowsUnowned(OnLeftOut):
+class RowsUnowned(OnLeftOut, is_advice=False):
     """Rows that say not whose they are, as their unit column is empty: they do not count either."""
 
     rows: int
     share: float
 
 
-class ValuesClamped(OnLeftOut):
+class ValuesClamped(OnLeftOut, is_advice=False):
     """The columns with values beyond their declared bounds or list, each with how many values and their share."""
 
     columns: tuple[tuple[str, int, float], ...]
@@ -124,6 +130,8 @@ def word_off(found: NumbersOff, called: Words) -> str:
     way = "too small" if found.direction < 0 else "too large" if found.direction > 0 else "off"
     of = " of the range" if found.bounded else ""
     share = f" ({_percent(found.relative)}{of})" if found.relative else ""
+    if found.relative >= MANY_TIMES:
+        share = f" ({format_number(found.relative, 2)} times the {'range' if found.bounded else 'number'})"
     most = (
         "" if found.worst < 2.0 * found.typical else f", and up to {format_number(found.worst, 2)} in the worst group"
     )

@@ -24,10 +24,14 @@ class EmptyFilter(Note, is_advice=True):
 
 
 class IndicatorUsed(Note):
+    """By which indicator the RDR is given."""
+
     indicator: Indicator
 
 
 class DrawnByRank(Note):
+    """Some numbers are drawn by rank, without noise."""
+
     names: tuple[str, ...]
 
 
@@ -126,6 +130,7 @@ class ErrorByGroup(Note):
     beyond: int
     drowned: int
     bounded: bool = False
+    biased: bool = False
 
 
 class TooFewToTell(Note):

@@ -32,6 +32,8 @@ class NobodyTouched(AgainstPeople):
 
 
 class FewTouched(AgainstPeople):
+    """The query is about few people."""
+
     people: int
 
 
@@ -62,6 +64,8 @@ class FailsByAccuracy(AgainstPeople, about=Subject.ANSWER):
 
 
 class MeetsPreference(OnPeople):
+    """This ε meets the preference."""
+
     epsilon: float
 
 
@@ -74,7 +78,7 @@ class MetByAll(WarningOfPeople):
 
 
 class NoLimitOnRisk(WarningOfPeople):
-    """The preference is about errors alone."""
+    """The preference is about errors alone, or every candidate meets the rest of it."""
 
 
 class LooserThanOwn(WarningOfPeople):
@@ -120,10 +124,15 @@ class AllowedByGroups(WarningOfPeople):
     by_cell: float | None
 
 
-class DecidesNothing(WarningOfPeople):
-    """Every candidate meets the preference (F4). The rest says what the largest candidate would tell.
+class AllowedEitherWay(AllowedByGroups, weight=Weight.REMARK, kind="allowed_by_groups"):
+    """The preference allows a larger ε only because of the noise in all groups, and this one without it, too."""
 
-    ``exposed`` and ``touched``: how many people are most exposed, and how many are in the query.
+
+class DecidesNothing(WarningOfPeople):
+    """Every candidate meets the preference (F4), or all of it that is not about errors (``but_errors``).
+
+    The rest says what the largest candidate that meets it would tell. ``exposed`` and ``touched``: how many people are
+    most exposed, and how many are in the query.
     """
 
     epsilon: float
@@ -132,6 +141,7 @@ class DecidesNothing(WarningOfPeople):
     posterior: float | None
     exposed: int
     touched: int
+    but_errors: bool = False
 
 
 class NobodyMoves(WarningOfPeople):

@@ -87,7 +87,7 @@ def _word_finds(found: answer.Finds) -> str:
         return f"{start}; it is the largest candidate."
     following = f"{start}; the next candidate, {format_epsilon(found.following)},"
     if found.meets:
-        return f"{following} meets it too but is not available."
+        return f"{following} meets it too, but the account does not grant it."
     gives = "" if found.value is None else f" and gives {format_number(found.value, 4)}"
     return f"{following} does not meet it{gives}."
 
@@ -164,19 +164,20 @@ def _word_equally(found: people.EquallyExposed, called: Words) -> str:
 
 def _word_decides_nothing(found: people.DecidesNothing, called: Words) -> str:
     at, who = format_epsilon(found.epsilon), "the most exposed"
+    nothing = f"The preference {'does not limit the risk' if found.but_errors else 'decides nothing'}"
     if found.exposed == found.touched:
         who = f"everybody whom it touches ({called.count_people(found.touched)})"
     if found.posterior is not None and found.posterior >= _IDENTIFIED:
         return (
-            f"The preference decides nothing: its largest candidate, ε = {at}, would identify {who}: a suspicion of "
+            f"{nothing}: its largest candidate, ε = {at}, would identify {who}: a suspicion of "
             f"{100 * found.prior:g} % becomes {format_percent(found.posterior)}."
         )
     if found.posterior is not None and found.posterior >= _SUSPECTED:
         return (
-            f"The preference decides nothing: its largest candidate, ε = {at}, can turn a suspicion of "
+            f"{nothing}: its largest candidate, ε = {at}, can turn a suspicion of "
             f"{100 * found.prior:g} % about {who} into {format_percent(found.posterior)}."
         )
-    return f"The preference decides nothing: at its largest candidate, ε = {at}, {_word_guesses(found.advantage, who)}."
+    return f"{nothing}: at its largest candidate, ε = {at}, {_word_guesses(found.advantage, who)}."
 
 
 def _word_nobody_moves(found: people.NobodyMoves) -> str:
@@ -198,13 +199,13 @@ def _word_guesses(advantage: float, who: str) -> str:
     )
 
 
-def _word_suspicion(found: people.Suspicion) -> str:
+def _word_suspicion(found: people.Suspicion, called: Words) -> str:
     if found.false_alarms is not None:
         return (
             f"An attacker who knows everybody else and starts with a {100 * found.prior:g} % suspicion about the most "
-            f"exposed person ends with at most {words.round_up(100 * found.posterior, most=100)} % after an alarm, if "
-            f"at least {100 * found.false_alarms:g} of 100 answers without this person would raise it too. A rarer "
-            "alarm has no such limit."
+            f"exposed {called.individual} ends with at most {words.round_up(100 * found.posterior, most=100)} % after "
+            f"an alarm, if at least {100 * found.false_alarms:g} of 100 answers without this {called.individual} would "
+            "raise it too. A rarer alarm has no such limit."
         )
     return (
         f"Whoever it is about, an attacker who knows everybody else and starts with a {100 * found.prior:g} % "
@@ -213,10 +214,11 @@ def _word_suspicion(found: people.Suspicion) -> str:
     )
 
 
-def _word_guessed_fact(found: people.GuessedFact) -> str:
+def _word_guessed_fact(found: people.GuessedFact, called: Words) -> str:
+    about = "a person" if called.individual == PLAIN.individual else f"one {called.individual}"
     before = f"{10 * found.baseline:g} {'time' if 10 * found.baseline == 1 else 'times'}"
     return (
-        f"Somebody who knows everything about everybody else and would guess a fact about a person rightly {before} in "
+        f"Somebody who knows everything about everybody else and would guess a fact about {about} rightly {before} in "
         f"10 guesses it at most {words.round_up(10 * found.guess, most=10)} times in 10."
     )
 
@@ -308,8 +310,9 @@ SENTENCES: Mapping[type[Finding], str | Callable[[Any], str] | Counted] = {
     left.NumbersOff: Counted(left.word_off),
     left.NumbersFarOff: Counted(left.word_off),
     answer.StepTo: words.word_step,
-    answer.WorthLittle: lambda found: (
-        f"Warning: at ε = {format_epsilon(found.epsilon)} the answer would be worth little."
+    answer.WorthLittle: lambda found: f"At ε = {format_epsilon(found.epsilon)} the answer would be worth little.",
+    answer.WideBounds: lambda found: (
+        f"That is {words.word_share(found.share)} of {found.column} itself: its bounds are far wider than its values."
     ),
     answer.NeedsRows: lambda found: word_enough_rows(found.aggregate, found.rows, found.counted),
     answer.WorthMoreAt: words.word_more_at,
@@ -349,6 +352,7 @@ SENTENCES: Mapping[type[Finding], str | Callable[[Any], str] | Counted] = {
         f"{'none' if found.allowed is None else f'ε = {format_epsilon(found.allowed)} at most'}."
     ),
     people.AllowedByGroups: Counted(_word_by_groups),
+    people.AllowedEitherWay: Counted(_word_by_groups),
     people.DecidesNothing: Counted(_word_decides_nothing),
     people.NobodyMoves: _word_nobody_moves,
     people.Cautious: _word_cautious,
@@ -365,8 +369,8 @@ SENTENCES: Mapping[type[Finding], str | Callable[[Any], str] | Counted] = {
             f"O{_word_guesses(found.advantage, f'the most exposed {called.individual}').removeprefix('o')}."
         )
     ),
-    people.Suspicion: _word_suspicion,
-    people.GuessedFact: _word_guessed_fact,
+    people.Suspicion: Counted(_word_suspicion),
+    people.GuessedFact: Counted(_word_guessed_fact),
     people.PickedOut: _word_picked_out,
     people.AsLikely: Counted(_word_as_likely),
     people.HardlyShown: Counted(
@@ -377,8 +381,7 @@ SENTENCES: Mapping[type[Finding], str | Callable[[Any], str] | Counted] = {
     ),
     people.SameWorlds: "Leaving anybody out changes no number of this answer: both worlds are the same.",
     people.LimitsHold: (
-        "These limits hold for an ε that was fixed beforehand or found with noise. Where ε is found from the data, the "
-        "amount of noise tells something by itself."
+        "These limits hold for an ε that was fixed beforehand or found with noise, not for one found from the data."
     ),
     method.Remark: lambda found: found.words,
     method.EmptyFilter: lambda found: (

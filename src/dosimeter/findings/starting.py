@@ -57,12 +57,13 @@ def find_start(
 
     ``choice``: by the preference that limits the start. ``accuracies``: of the answer, by ε. ``granted``: the ε's that
     the account allows. ``wanted``: the error that the analyst would like. What limits no risk does not limit the start:
-    where every candidate meets the preference (F4), nobody's membership advantage exceeds 0.25 there.
+    where every candidate meets the preference (F4), or all of it but errors, nobody's membership advantage exceeds 0.25
+    there.
     """
     limits: list[tuple[float, Reason]] = [(math.inf, "preference")]
     if choice.epsilon is not None and choice.epsilon_cell != choice.epsilon:
         limits.append((choice.epsilon_cell or 0.0, "cells"))
-    if choice.undecided:
+    if choice.unlimited:
         limits.append((find_safe(choice.candidates) or 0.0, "guesses"))
     most, held = min(limits)
     return pick_start(choice.meeting, granted, accuracies, wanted, most=most, held=held)
@@ -118,9 +119,12 @@ _WORDS: Mapping[Reason, Callable[[Start], str]] = {
     "preference": lambda start: (
         "the preference allows none of them" if start.epsilon is None else "the largest that the preference allows"
     ),
-    "guesses": lambda start: f"more would give away more than {50.0 * SAFE_ADVANTAGE:g} of 100 guesses",
+    "guesses": lambda start: (
+        f"{'each' if start.epsilon is None else 'more'} would give away more than {50.0 * SAFE_ADVANTAGE:g} of 100 "
+        "guesses"
+    ),
     "cells": lambda start: (
-        "no ε is allowed by the numbers that one person reaches"
+        "counting only the noise that reaches one person, none is allowed"
         if start.epsilon is None
         else "more is allowed only because the noise in all groups counts"
     ),
@@ -131,8 +135,9 @@ _WORDS: Mapping[Reason, Callable[[Start], str]] = {
 }
 
 
-def word_start(start: Start) -> str:
-    """Say where to start and why, as a sentence."""
+def word_start(start: Start, by: str | None = None) -> str:
+    """Say where to start and why, as a sentence. ``by``: the preset that it follows from, where none was asked for."""
+    preset = "" if by is None else f" by {by}"
     if start.epsilon is None:
-        return f"Nowhere to start: {start.why}."
-    return f"To start from: ε = {format_epsilon(start.epsilon)}, {start.why}."
+        return f"Nowhere to start{preset}: {start.why}."
+    return f"To start from{preset}: ε = {format_epsilon(start.epsilon)}, {start.why}."

@@ -51,6 +51,18 @@ class Summary:
     verdict: Verdict
     advice: str
 
+    @property
+    def told(self) -> str:
+        """Return all of its sentences."""
+        return " ".join((*(line.words for line in self.lines), self.advice))
+
+    def write(self) -> tuple[str, ...]:
+        """Return each line with its mark, and last what to do, as text."""
+        lines = (f"{_MARKS[line.verdict]} {line.name}: {line.words}" for line in self.lines)
+        return (*lines, self.advice)
+
+
+_MARKS: Mapping[Verdict, str] = {Verdict.FOR: "✓", Verdict.AGAINST: "✗", Verdict.OPEN: "·"}
 
 _LINES: Mapping[str, tuple[Subject, tuple[type[Finding], ...]]] = {
     "Risk": (
@@ -77,12 +89,18 @@ _LINES: Mapping[str, tuple[Subject, tuple[type[Finding], ...]]] = {
             left.NumbersOff,
             left.BiasUnknown,
             answer.Errors,
+            answer.WideBounds,
             left.ManyOutsideGroups,
         ),
     ),
     "Cost": (Subject.COST, (account.Spends, account.AnswersLeft)),
 }
 """Each line with what it is about, and the findings that it tells."""
+
+APPROVING: tuple[type[Finding], ...] = (people.MeetsPreference, answer.AsExactAsAsked)
+
+TOLD: tuple[type[Finding], ...] = tuple(kind for _, kinds in _LINES.values() for kind in kinds)
+"""The findings that the lines tell."""
 
 _WHAT_TO_DO: Mapping[type[Finding], str] = {
     people.SinglesOut: "Deny it, or ask for changes.",
@@ -105,9 +123,14 @@ def summarize(findings: Sequence[Finding], called: Words = PLAIN) -> Summary:
     """
     lines = []
     for name, (about, told) in _LINES.items():
-        shown = [each for kind in told for each in findings if isinstance(each, kind)]
+        shown = [each for kind in told for each in findings if isinstance(each, kind) and not _is_slight(each)]
+        if any(isinstance(each, people.FoundFromData) for each in shown):  # no limit holds (G2)
+            shown = [each for each in shown if not isinstance(each, people.RightGuesses)]
         if shown:
             verdict = judge(each for each in findings if each.about is about)
+            against = [each for each in findings if each.about is about and each.weight is Weight.AGAINST]
+            if not set(against) & set(shown):  # what speaks against it comes first, and nothing that approves
+                shown = [*against[:1], *(each for each in shown if not (against and isinstance(each, APPROVING)))]
             approving = not isinstance(shown[0], (account.Spends, people.FailsByAccuracy))
             if verdict is Verdict.FOR and not approving:
                 verdict = Verdict.OPEN  # a cost speaks for nothing, and nor does what fails by accuracy
@@ -115,6 +138,11 @@ def summarize(findings: Sequence[Finding], called: Words = PLAIN) -> Summary:
     verdict, said = judge(findings), " ".join(line.words for line in lines)
     advice = _advise(findings, verdict, called)
     return Summary(tuple(lines), verdict, " ".join([each for each in advice if each not in said] or advice))
+
+
+def _is_slight(found: Finding) -> bool:
+    """Return whether what is left out moves the numbers by so little that only a note says it."""
+    return isinstance(found, left.NumbersOff) and found.relative < left.SLIGHT
 
 
 def _advise(findings: Sequence[Finding], verdict: Verdict, called: Words) -> list[str]:
@@ -128,7 +156,7 @@ def _advise(findings: Sequence[Finding], verdict: Verdict, called: Words) -> lis
     if verdict is Verdict.FOR:
         return ["Nothing here speaks against it. Judge the purpose."]
     warned = any(each.weight is Weight.WARNING and each.about is Subject.PEOPLE for each in findings)
-    rough = any(isinstance(each, answer.Rough) for each in findings)
+    rough = any(isinstance(each, (answer.Rough, answer.WideBounds)) for each in findings)
     told = [*(["Weigh the risk."] if warned else []), *word_all(last)]
     return [*told, word(answer.Rough()) if rough else "Judge the purpose."]
 
@@ -140,7 +168,7 @@ def _advise_against(first: Finding, findings: Sequence[Finding], called: Words) 
         return [word(first, called), *([_WHAT_TO_DO[type(first)]] if type(first) in _WHAT_TO_DO and not fits else [])]
     more = next((each for each in findings if isinstance(each, answer.WorthMoreAt)), None)
     coarser = next((each for each in findings if isinstance(each, answer.CoarserQuery)), None)
-    by_groups = any(isinstance(each, people.AllowedByGroups) for each in findings)
+    by_groups = any(type(each) is people.AllowedByGroups for each in findings)
     if more is not None and more.meets and not more.few:
         return [word(more)]
     if coarser is not None and not by_groups:

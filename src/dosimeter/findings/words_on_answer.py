@@ -31,8 +31,8 @@ def word_errors(
     if most is not None and len(errors) > most + 1:
         errors = [*errors[:most], f"{len(errors) - most:,} more"]
     told = f"{', '.join(errors)} (95 %)"
-    if accuracy.numbers:
-        told += f"; {_word_drowned(accuracy.drowned, accuracy.numbers)}"
+    if accuracy.numbers and (accuracy.drowned or not accuracy.is_biased):  # where all are larger, the bias is told
+        told += f"; {_word_drowned(accuracy.drowned, accuracy.numbers, what=_name_numbers(accuracy))}"
     if accuracy.lost:
         told += f"; {_word_lost(accuracy.lost, accuracy.bounded)}"
     if accuracy.too_few:
@@ -47,13 +47,24 @@ def word_errors(
 
 def word_gain(found: answer.Errors, called: Words) -> str:
     told = word_errors(found.columns, found.accuracy, most=found.most, called=called)
-    if any(each.bias is not None and each.bias.worst for each in found.accuracy.columns):  # that is told beside it
-        return f"At ε = {format_epsilon(found.epsilon)} the noise adds {told.split('; ')[0]}."
-    if found.share is not None and found.accuracy.numbers + found.accuracy.bounded:
-        of = " of the range" if not found.accuracy.numbers else "" if not found.alone else " of it"
-        percent = f"{format_number(100.0 * found.share, 2)} %{of}"
+    if found.accuracy.is_biased:  # how much is told beside it
+        errors, *lost = told.split("; ")
+        small = found.accuracy.drowned or found.accuracy.lost
+        both = f"; {'with what is cut or clamped, ' if small else ''}{'; '.join(lost)}" if lost else ""
+        share = found.accuracy.noise_share
+        if share is not None and share < 1.0:
+            errors += f", {'' if found.alone else 'typically '}{_word_share(found, share)}"
+        return f"At ε = {format_epsilon(found.epsilon)} the noise adds {errors}{both}."
+    if found.share is not None and found.share < 1.0:  # otherwise it is told that the error is larger
+        percent = _word_share(found, found.share)
         told += f"; the error is {percent}" if found.alone else f"; a typical one is off by up to {percent}"
     return f"At ε = {format_epsilon(found.epsilon)} the analyst would get {told}."
+
+
+def _word_share(found: answer.Errors, share: float) -> str:
+    """Write a relative error in percent, and of what it is, where that is not plain."""
+    of = " of the range" if not found.accuracy.numbers else "" if not found.alone else " of it"
+    return f"{format_number(100.0 * share, 2)} %{of}"
 
 
 def _word_error(name: str, worst: float | None, typical: float | None, rows: str | None) -> str:
@@ -73,14 +84,27 @@ def _word_error(name: str, worst: float | None, typical: float | None, rows: str
     return f"{name} {usual}" if usual == largest else f"{name} {usual} in a typical group and {largest} in the worst"
 
 
-def _word_drowned(drowned: int, numbers: int, verb: str = "is") -> str:
-    """Say how many of the numbers are no larger than their error, or that all are larger. ``verb``: is, or would be."""
+def _name_numbers(accuracy: AnswerAccuracy) -> tuple[str, str]:
+    """Return what one, and several, of the numbers are called that are compared with their own error."""
+    return ("the count or sum", "counts and sums") if accuracy.bounded else ("the number itself", "numbers")
+
+
+def _word_drowned(
+    drowned: int, numbers: int, verb: str = "is", what: tuple[str, str] = ("the number itself", "numbers")
+) -> str:
+    """Say how many of the numbers are no larger than their error, or that all are larger. ``verb``: is, or would be.
+
+    ``what``: what one, and several, of them are called.
+    """
+    one, several = what
     if numbers == 1:
-        return f"the number itself {verb} {'no larger' if drowned else 'larger'}"
+        return f"{one} {verb} {'no larger' if drowned else 'larger'}"
     plural = "are" if verb == "is" else verb
     if not drowned:
-        return f"all {numbers:,} numbers {plural} larger than their error"
-    return f"{drowned:,} of {numbers:,} numbers {plural} no larger than their error"
+        return f"all {numbers:,} {several} {plural} larger than their error"
+    if drowned == 1:
+        return f"1 of {numbers:,} {several} {verb} no larger than its error"
+    return f"{drowned:,} of {numbers:,} {several} {plural} no larger than their error"
 
 
 def _word_lost(lost: int, numbers: int) -> str:
@@ -99,8 +123,9 @@ def word_coarser(found: answer.CoarserQuery) -> str:
 def word_step(found: answer.StepTo) -> str:
     change = f"One step {'up' if found.larger else 'down'}, ε = {format_epsilon(found.epsilon)}: "
     if found.error is not None and found.error_here is not None:
-        name = f"{found.column} " if found.named else ""
-        change += f"{name}{format_error(found.error)} instead of {format_error(found.error_here)}, and "
+        there, here = format_error(found.error), format_error(found.error_here)
+        if there != here:
+            change += f"{found.column} " * found.named + f"{there} instead of {here}, and "
     guesses = count_guesses(found.advantage), count_guesses(found.advantage_here)
     return f"{change}{guesses[0]} instead of {guesses[1]} more right guesses of 100."
 
@@ -143,8 +168,8 @@ def word_by_group(found: method.ErrorByGroup, called: Words) -> str:
         of = "of the range" if found.bounded else "of the number"
         relative = "" if found.relative is None else f" ({format_number(100.0 * found.relative, 2)} % {of})"
         parts.append(
-            f"in a typical group ± {format_number(found.typical)}{relative}, "
-            f"in the worst ± {format_number(found.worst)}{' or more' if found.too_few else ''}"
+            f"in a typical group {format_error(found.typical)}{relative}, "
+            f"in the worst {format_error(found.worst)}{' or more' if found.too_few else ''}"
         )
     if found.too_few:
         have = "has" if found.too_few == 1 else "have"
@@ -154,7 +179,8 @@ def word_by_group(found: method.ErrorByGroup, called: Words) -> str:
         where = f"in {found.beyond:,} of {found.groups:,} groups " if found.groups > 1 else ""
         empty = ", groups of nobody included" if found.beyond > found.drowned and found.groups > 1 else ""
         than = "a quarter of the range" if found.bounded else f"the number itself{empty}"
-        parts.append(f"{where}the error exceeds {than}")
+        both = " and what is cut or clamped exceed" if found.biased else " exceeds"
+        parts.append(f"{where}the error{both} {than}")
     return f"At ε = {format_epsilon(found.epsilon)}, {found.column}: {'; '.join(parts)}."
 
 
@@ -165,6 +191,11 @@ def word_too_few(found: method.TooFewToTell, called: Words) -> str:
         "them to tell. The preference takes the error that such a number has at the smallest ε where it can be told; "
         "it leaves out those that can be told at no candidate."
     )
+
+
+def word_share(share: float) -> str:
+    """Write a share in percent, or as a multiple where it is large."""
+    return f"{format_number(100.0 * share, 2)} %" if share < 2.0 else f"{format_number(share, 2)} times the size"
 
 
 def count_guesses(advantage: float) -> str:

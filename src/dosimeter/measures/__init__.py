@@ -9,7 +9,7 @@ from dosimeter.measures.aggregates import AGGREGATES
 from dosimeter.measures.argument import Argument
 from dosimeter.measures.counts import Count, CountRows
 from dosimeter.measures.distinct import CountDistinct, CountIndividuals
-from dosimeter.measures.estimates import Estimate, SingleMeasure
+from dosimeter.measures.estimates import Estimate, MeanFromSums, SingleMeasure
 from dosimeter.measures.means import BoundedMean, Mean
 from dosimeter.measures.measure import ArgumentMeasure, Dependence, GroupColumn, Measure, Reducible, Seen, Total
 from dosimeter.measures.moments import Deviation, Variance

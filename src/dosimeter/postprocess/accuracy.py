@@ -25,6 +25,7 @@ from dosimeter.postprocess.cell_errors import (
     find_estimate,
     find_formula,
     find_width,
+    is_one_signed,
     is_signed,
     needs_values,
 )
@@ -72,8 +73,9 @@ class ColumnAccuracy:
     ``beyond``: how many have a total error larger than their number, which may be 0, or than ``LOST`` of the width of
     their bounds. ``numbers``: how many numbers have an error, and are not 0 or are bounded. ``drowned``: how many of
     these are at most as large as their total error or, if bounded, have an error beyond ``LOST``. ``without``: how many
-    numbers have no error. Fields that need exact numbers are None or 0 without them. Of thresholded groups only those
-    count that have an even chance to be shown, or a better one (H1).
+    numbers have no error. ``of_itself``: of averages of values of one sign, the median total error in relation to the
+    number itself, as bounds that are far too wide make any error look small. Fields that need exact numbers are None or
+    0 without them. Of thresholded groups only those count that have an even chance to be shown, or a better one (H1).
     """
 
     column: str
@@ -90,6 +92,7 @@ class ColumnAccuracy:
     total: TotalError = TotalError()
     bias: Bias | None = Bias()
     bounded: bool = False
+    of_itself: float | None = None
 
     @property
     def mostly_too_few(self) -> bool:
@@ -223,7 +226,8 @@ class _Cells(Private):
 
     ``errors``: by noise, ∞ without one. ``bias``: exact less plain; NaN where there is no plain number. ``sizes``: what
     an error is judged against: the number, or the width of its bounds. ``bounded``: whether it is the latter.
-    ``signed``: a sum of values of both signs.
+    ``signed``: a sum of values of both signs. ``one_signed``: an average of values of one sign. ``plain``: the sizes of
+    the plain numbers.
     """
 
     errors: FloatArray
@@ -234,6 +238,8 @@ class _Cells(Private):
     sizes: FloatArray
     bounded: BoolArray
     signed: BoolArray
+    one_signed: BoolArray
+    plain: FloatArray
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -307,6 +313,8 @@ class _Foresight(Private):
             plain_numbers if width is None else np.full(count, width),
             np.full(count, width is not None),
             np.full(count, alone is not None and is_signed(block.plan.measures[alone])),
+            np.full(count, is_one_signed(estimate)),
+            plain_numbers,
         )
 
     def _summarise(self, name: str, cells: _Cells, counts: Sequence[int]) -> list[ColumnAccuracy]:
@@ -328,6 +336,11 @@ class _Foresight(Private):
         near_zero = cells.signed & (ratios >= 1.0)  # a signed sum near 0 has no relative error (E6)
         relative = _summarise(np.where(near_zero, np.inf, own))[0]
         relative_total, largest = _summarise(np.where(near_zero, np.inf, ratios))
+        itself: list[float | None] = [None] * self.levels
+        if cells.one_signed.any():
+            with np.errstate(all="ignore"):
+                of_itself = np.where(kept & cells.one_signed & (cells.plain > 0.0), both / cells.plain, np.inf)
+            itself = _summarise(of_itself)[0]
         counted = (
             ~(cells.has_enough | ~cells.shown),
             kept & (both > cells.sizes * limit),
@@ -352,6 +365,7 @@ class _Foresight(Private):
                 total=TotalError(*total, relative_total[level]),
                 bias=bias,
                 bounded=bounded,
+                of_itself=itself[level],
             )
             for level, (alone, total) in enumerate(zip(noise, totals, strict=True))
         ]

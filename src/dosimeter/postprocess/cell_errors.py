@@ -14,7 +14,7 @@ import numpy as np
 from sqlglot import exp
 
 from dosimeter.arrays import BoolArray, FloatArray, IntArray
-from dosimeter.measures import Estimate, Measure, SingleMeasure, Sum
+from dosimeter.measures import Estimate, MeanFromSums, Measure, SingleMeasure, Sum
 from dosimeter.mechanisms import Mechanism
 from dosimeter.planning import CELL, RELEASED, Output, QueryPlan, selects_rows
 from dosimeter.postprocess.propagation import Compute, SourceNumbers, propagate
@@ -528,6 +528,13 @@ def find_width(plan: QueryPlan, estimate: Estimate | None) -> float | None:
     if rank is not None:
         return float(rank.argument.width * rank.argument.unit)
     return estimate.width
+
+
+def is_one_signed(estimate: Estimate | None) -> bool:
+    """Return whether an aggregate is an average of values that all have the same sign, by their bounds."""
+    if not isinstance(estimate, MeanFromSums):
+        return False
+    return estimate.argument.lower >= 0 or estimate.argument.upper <= 0
 
 
 def is_signed(measure: Measure) -> bool:

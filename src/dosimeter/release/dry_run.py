@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from dosimeter.errors import DataError, SourceUnreachable
-from dosimeter.findings import CAUTIONS, Finding, find_aimed, find_few, pick, word_all
+from dosimeter.findings import CAUTIONS, Finding, Finds, find_aimed, find_few, pick, summarize, word_all
 from dosimeter.html import write_paragraphs, write_table
 from dosimeter.influence import read_public_tables
 from dosimeter.json_values import JsonObject, JsonValue
@@ -31,6 +31,7 @@ from dosimeter.release.previews import STOPPED, Cost, Preview
 from dosimeter.release.run import repeat_answer
 from dosimeter.risk import ShownGroups
 from dosimeter.schema import PLAIN, Words
+from dosimeter.show import format_epsilon, format_error, join_names
 
 if TYPE_CHECKING:
     from dosimeter.findings import Choice
@@ -93,8 +94,32 @@ class DryRun:
             **self.found.describe(),
             **({} if self.left_out is None else self.left_out.describe()),
             **({} if self.choice is None else self.choice.describe_verdict(self.found.epsilon)),
+            **({} if self.choice is None else {"candidates": self.found.describe_candidates(self.choice)}),
             **({} if self.shown is None else {"thresholded": self.shown.describe()}),
         }
+
+    def tell(self) -> tuple[str, ...]:
+        """Return in sentences what to read first, and the verdict on an answer that may be released."""
+        warnings, at = word_all(self.warnings, self.called), self.found.likely
+        if self.choice is None or not self.granted or at is None:
+            return warnings
+        judged = self.choice.judge(at)[1]
+        preset = self.choice.preference.preset
+        by = f"Judged by {preset} at ε = {format_epsilon(at)}:"
+        short = summarize(judged, self.called).write()
+        return (*([] if preset is None else [by]), *short, *(w for w in warnings if not any(w in s for s in short)))
+
+    def tell_seen(self) -> tuple[str, ...]:
+        """Return in sentences what the analyst would see: columns, what is told of ε and errors, and public facts."""
+        sees: Mapping[str, Any] = self.found.sees
+        if sees["status"] != "released":
+            return (f"The analyst would see: {sees['status'].capitalize()}.",)
+        epsilon, errors = sees["epsilon"], sees["error_95"]
+        told = f"ε = {format_epsilon(epsilon)}" if isinstance(epsilon, float) else "ε" if epsilon else "no ε"
+        known = ", ".join(format_error(error) for error in errors or () if isinstance(error, float))
+        beside = f"95 % errors of {known}" if known else "95 % errors" if errors else "no error"
+        columns = join_names(list(sees["answer"][0])) if sees["answer"] else "no group"
+        return (f"The analyst would see: {columns}, with {told} and {beside}.", *sees["about"])
 
     def __repr__(self) -> str:
         about = f"query={self.query!r}, algorithm={self.algorithm!r}, repeated={self.repeated}"
@@ -103,10 +128,9 @@ class DryRun:
     def _repr_html_(self) -> str:
         """Show the dry run in a notebook. It is private: whoever shares the notebook shares it."""
         told = [(name, value) for name, value in self.describe().items() if not isinstance(value, (Mapping, list))]
-        told.append(("the analyst sees", ", ".join(f"{name}: {value}" for name, value in self.analyst_sees.items())))
         facts = [(name.replace("_", " "), value) for name, value in told if value is not None]
-        head = ["For the controller only: nothing is charged or released.", *word_all(self.warnings, self.called)]
-        return write_paragraphs(head) + write_table((), facts)
+        head = ["For the controller only: nothing is charged or released.", *self.tell()]
+        return write_paragraphs(head) + write_table((), facts) + write_paragraphs(self.tell_seen())
 
 
 def preview_release(query: Question, order: ReleaseOrder, ledger: Ledger) -> DryRun:
@@ -169,6 +193,7 @@ def _preview_new(run: DryRun, dataset: Measurable, prepared: PreparedRelease, ch
     except DataError as error:  # the release would stop the dataset without saying why
         return replace(run, found=Preview(reason=error.problem, epsilon=way.named_epsilon, sees=STOPPED))
     found = way.preview(prepared, risk, charges)
+    capped = [each for each in found.findings if isinstance(each, Finds) and each.meets]  # by the account
     about = (*find_aimed(risk.plan, risk.matched), *find_few(risk))
     shown = None
     if prepared.plan.threshold is not None and found.epsilon is not None:
@@ -177,7 +202,7 @@ def _preview_new(run: DryRun, dataset: Measurable, prepared: PreparedRelease, ch
         run,
         found=found,
         shown=shown,
-        warnings=(*about, *pick(found.findings, CAUTIONS)),
+        warnings=(*capped, *about, *pick(found.findings, CAUTIONS)),
         left_out=risk.left_out,
         choice=found.judge(risk, charges),
     )

@@ -6,7 +6,7 @@ from dataclasses import fields
 from typing import Any
 
 from dosimeter.errors import OptionError
-from dosimeter.options import ReleaseOptions
+from dosimeter.options import ReleaseOptions, check_option
 from dosimeter.problems import Option
 from dosimeter.release.ways.fixed import Fixed
 from dosimeter.release.ways.preferred import Preferred
@@ -49,6 +49,7 @@ def read_way(**options: Any) -> Way:
     if given.epsilon is not None:
         return Fixed(given.epsilon)
     if given.prefer is not None:
+        check_option("chosen", given.chosen, optional=True)
         return Preferred(given.prefer, epsilon=given.chosen)
     if given.svt is None or given.variance is None:
         raise OptionError(

@@ -74,6 +74,11 @@ class Preview(Private):
     sees: JsonObject
 
     @property
+    def likely(self) -> float | None:
+        """Return the ε at which the answer is judged: the one that is known, or the likeliest; None without one."""
+        return self.epsilon
+
+    @property
     def findings(self) -> tuple[Finding, ...]:
         """Return what is worth saying about how ε is set; nothing where it is simply given."""
         return ()
@@ -82,6 +87,11 @@ class Preview(Private):
         """Return the verdict on each ε, by the preset that rules where nothing else is preferred."""
         epsilons = sorted({*risk.candidates, *([] if self.epsilon is None else [self.epsilon])}, reverse=True)
         return choose(risk, parse_preference(USUAL_PRESET), epsilons, available=charges.remaining)
+
+    def describe_candidates(self, choice: Choice) -> list[JsonObject]:
+        """Return the candidates as JSON has them, each with its verdict; of a given ε that one alone."""
+        found = choice.describe_candidates(judged=False)
+        return [line for line in found if self.epsilon in (None, line["epsilon"])]
 
     def describe(self) -> JsonObject:
         return {

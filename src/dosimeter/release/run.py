@@ -132,7 +132,7 @@ def _measure_and_answer(
         identities=entered.identities or frozenset(), measuring=measuring,
     )  # fmt: skip
     try:
-        measured, decide_release = _measure_or_stop(dataset, prepared, request, stop)
+        measured, decide_release, warnings = _measure_or_stop(dataset, prepared, request, stop)
         if not dataset.engine.is_still(request.source_digest):
             raise _changed(prepared)
         _price_beforehand(prepared, entered)
@@ -151,7 +151,8 @@ def _measure_and_answer(
         answer = Answer("denied", entry=entry.id)
     else:
         answer = _draw_and_settle(prepared, measured, entry, ledger, taken_up=entry.lock != measuring.lock)
-    return replace(answer, notes=tuple(_list_notes(dataset, prepared, entered)))
+    told = warnings if answer.status == "released" else ()
+    return replace(answer, notes=(*told, *_list_notes(dataset, prepared, entered)))
 
 
 def _decide_by(
@@ -221,7 +222,7 @@ def _note_data(dataset: Measurable) -> Iterator[str]:
 
 def _measure_or_stop(
     dataset: Measurable, prepared: PreparedRelease, request: Request, stop: Stop
-) -> tuple[Measured, Decide]:
+) -> tuple[Measured, Decide, tuple[str, ...]]:
     """Measure the data, as ``_measure`` does. If that fails, record an incident, which stops the dataset (N4).
 
     Whether measuring fails can depend on what the data hold, so a failure must not end as a denial of one query. Errors
@@ -249,8 +250,8 @@ def _has_changed(dataset: Measurable, request: Request) -> bool:
     return False
 
 
-def _measure(dataset: Measurable, prepared: PreparedRelease) -> tuple[Measured, Decide]:
-    """Read all that is needed of the data. Return the exact numbers, and a function that grants an ε or denies.
+def _measure(dataset: Measurable, prepared: PreparedRelease) -> tuple[Measured, Decide, tuple[str, ...]]:
+    """Read all that is needed of the data. Return what the way of the order measures, with a function that decides.
 
     This is done before the transaction, in which that function is called.
     """

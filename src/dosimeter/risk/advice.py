@@ -72,6 +72,11 @@ class AnswerAccuracy(Private):
         )
 
     @property
+    def is_biased(self) -> bool:
+        """Return whether what is left out is known to move a number (E4)."""
+        return any(each.bias is not None and each.bias.worst > 0.0 for each in self.columns)
+
+    @property
     def largest(self) -> float | None:
         """Return the largest total error over all columns; None if there is none."""
         return max((each.total.worst for each in self.columns if each.total.worst is not None), default=None)
@@ -104,6 +109,12 @@ class AnswerAccuracy(Private):
     def share(self) -> float | None:
         """Return the relative total error of a typical number, in the column where it is largest; None without one."""
         shares = [each.find_usual(relative=True) for each in self.columns]
+        return max((share for share in shares if share is not None), default=None)
+
+    @property
+    def noise_share(self) -> float | None:
+        """Return ``share`` by noise alone."""
+        shares = [each.find_usual(relative=True, noise_alone=True) for each in self.columns]
         return max((share for share in shares if share is not None), default=None)
 
     @property

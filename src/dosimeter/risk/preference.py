@@ -142,9 +142,14 @@ class Preference:
         return any(map(_is_error, self._parts))
 
     @property
+    def limits_absolute(self) -> bool:
+        """Return whether a condition reads an absolute risk, which limits it at every candidate."""
+        return any(name in COLUMNS or not TERMS[name].is_error for name in self.measured)
+
+    @property
     def limits_risk(self) -> bool:
         """Return whether a condition reads anything else than an error of the answer."""
-        return self.about_rdr or any(name in COLUMNS or not TERMS[name].is_error for name in self.measured)
+        return self.about_rdr or self.limits_absolute
 
     def meets_people(self, verdict: Verdict) -> bool:
         """Return whether all conditions are met that read no error of the answer, where there are both kinds."""

@@ -59,14 +59,14 @@ class Fixed(Way):
     def record(self) -> RecordedWay:
         return RecordedWay()
 
-    def measure(self, dataset: Measurable, prepared: PreparedRelease) -> tuple[Measured, Decide]:
+    def measure(self, dataset: Measurable, prepared: PreparedRelease) -> tuple[Measured, Decide, tuple[str, ...]]:
         def decide_release(charges: RequestCharges) -> ReleaseDecision:
             obstacle = charges.find_obstacle((self.epsilon,))
             if obstacle is not None:
                 return deny(obstacle.rule)
             return ReleaseDecision(charges.charge(self.epsilon))
 
-        return measure_exactly(prepared.plan, dataset.tables, None, late=True), decide_release
+        return measure_exactly(prepared.plan, dataset.tables, None, late=True), decide_release, ()
 
     def promise(self, prepared: PreparedRelease, epsilon: Decimal, *, viewed: bool) -> str:
         threshold = prepared.plan.threshold

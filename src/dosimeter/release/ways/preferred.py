@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from dosimeter.assessment import choose
 from dosimeter.errors import OptionError
-from dosimeter.findings import AccountRefuses, FailsPreference, MetButNotGranted, word
+from dosimeter.findings import AccountRefuses, FailsPreference, MetButNotGranted, find_undecided, word
 from dosimeter.ledger import Algorithm
 from dosimeter.options import check_option
 from dosimeter.planning import require_lookable
@@ -56,7 +56,7 @@ class Preferred(Way):
     def __init__(self, preference: str | PreferenceFunction | Preference, *, epsilon: float | None = None) -> None:
         parsed = preference if isinstance(preference, Preference) else parse_preference(preference)
         object.__setattr__(self, "preference", parsed)
-        check_option("chosen", epsilon, optional=True)
+        check_option("epsilon", epsilon, optional=True)
         object.__setattr__(self, "epsilon", None if epsilon is None else float(epsilon))
 
     @property
@@ -83,7 +83,7 @@ class Preferred(Way):
         settings = {} if self.epsilon is None else {"chosen": self.epsilon}
         return RecordedWay(preference=self.preference.text, settings=settings)
 
-    def measure(self, dataset: Measurable, prepared: PreparedRelease) -> tuple[Measured, Decide]:
+    def measure(self, dataset: Measurable, prepared: PreparedRelease) -> tuple[Measured, Decide, tuple[str, ...]]:
         risk = dataset.assess_plan(prepared.plan, prepared.look)
         choice = choose(risk, self.preference, prepared.candidates)
 
@@ -93,7 +93,15 @@ class Preferred(Way):
                 return _deny_by(objection, prepared, charges)
             return ReleaseDecision(charges.charge(self.epsilon or max(charges.remaining(choice.meeting))))
 
-        return risk.measured(), decide_release
+        return risk.measured(), decide_release, self._warn(risk, choice)
+
+    def _warn(self, risk: Risk, choice: Choice) -> tuple[str, ...]:
+        """Return that the preference limits no risk, so that the largest ε is taken that the account grants (F4)."""
+        if self.epsilon is not None or not choice.unlimited:
+            return ()
+        met = [line for line in choice.candidates if line.satisfied]
+        warning = word(find_undecided(risk, met, but_errors=choice.decides), choice.called)
+        return (f"{warning} The largest that the account grants was taken.",)
 
     def promise(self, prepared: PreparedRelease, epsilon: Decimal, *, viewed: bool) -> str:
         return promise_chosen()
@@ -144,6 +152,9 @@ class PreferredPreview(Preview):
 
     def judge(self, risk: Risk, charges: RequestCharges) -> Choice:
         return self.choice
+
+    def describe_candidates(self, choice: Choice) -> list[JsonObject]:
+        return choice.describe_candidates(judged=True)
 
     def describe(self) -> JsonObject:
         reason: JsonObject = {"reason": self.describe_reason()}

@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
     from dosimeter.assessment import Risk
+    from dosimeter.findings import Choice
     from dosimeter.influence import Measured
     from dosimeter.json_values import JsonObject
     from dosimeter.ledger import DenialReason, RequestCharges
@@ -149,7 +150,7 @@ class Selected(Way):
         settings = {"svt": self.svt} | ({} if self.violation is None else {"violation": self.violation})
         return RecordedWay(tau=exact_decimal(self.variance), selection=self.selection, settings=settings)
 
-    def measure(self, dataset: Measurable, prepared: PreparedRelease) -> tuple[Measured, Decide]:
+    def measure(self, dataset: Measurable, prepared: PreparedRelease) -> tuple[Measured, Decide, tuple[str, ...]]:
         risk = dataset.assess_plan(prepared.plan, prepared.look)
         problem = self.state_problem(prepared, risk)
 
@@ -167,7 +168,7 @@ class Selected(Way):
             reason: DenialReason | None = "noisy test" if epsilon is None else None
             return ReleaseDecision(charges.charge(epsilon), reason, number)  # O1: the test is charged even for a denial
 
-        return risk.measured(), decide_release
+        return risk.measured(), decide_release, ()
 
     def state_problem(self, prepared: PreparedRelease, risk: Risk) -> SelectionProblem:
         """Return the input of the noisy test.
@@ -277,6 +278,17 @@ class SelectedPreview(Preview):
     violation_share: float
     accuracy: NoisyTestAccuracy
     kept: bool
+
+    @property
+    def likely(self) -> float | None:
+        """Return the ε that the test most probably finds; None if a denial is likelier."""
+        best = max(self.candidates, key=lambda line: line.probability, default=None)
+        return None if best is None or best.probability < self.denial else best.epsilon
+
+    def describe_candidates(self, choice: Choice) -> list[JsonObject]:
+        own = {line.epsilon: line.describe() for line in self.candidates}
+        found = choice.describe_candidates(judged=False)
+        return [line | own[epsilon] for line in found for epsilon in own if line["epsilon"] == epsilon]
 
     def describe_way(self) -> JsonObject:
         return {

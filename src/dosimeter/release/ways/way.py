@@ -118,10 +118,11 @@ class Way(ABC):
         """Return what the ledger records about this way."""
 
     @abstractmethod
-    def measure(self, dataset: Measurable, prepared: PreparedRelease) -> tuple[Measured, Decide]:
+    def measure(self, dataset: Measurable, prepared: PreparedRelease) -> tuple[Measured, Decide, tuple[str, ...]]:
         """Read all that is needed of the data. Return the exact numbers, and a function that grants an ε or denies.
 
-        The function takes the request's charges, which know the account's policy and reading.
+        The function takes the request's charges, which know the account's policy and reading. Return also what the
+        controller should know of an answer's ε, in sentences.
         """
 
     @abstractmethod

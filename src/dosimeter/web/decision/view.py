@@ -28,7 +28,7 @@ from dosimeter.findings import (
     word_all,
 )
 from dosimeter.findings import on_people as people
-from dosimeter.risk import find_safe
+from dosimeter.risk import find_safe, is_alike
 from dosimeter.schema import Words
 from dosimeter.show import (
     count_decimals,
@@ -173,7 +173,7 @@ def build_view(
         measured=measured,
         offer=offer,
         choice=choice,
-        cautions=list_cautions(found, summary.advice if refusal is None else "", selected, called),
+        cautions=list_cautions(found, summary.told if refusal is None else "", selected, called),
         line=" ".join(line),
         states=states,
         notes=tuple(note for note in dict.fromkeys(remarks) if note not in (*line, *states)),
@@ -193,7 +193,7 @@ def build_view(
         histogram=bins_chart(bins, selected, log_counts=not form.linear, called=called),
         worlds=None if worlds is None or worlds.hidden else worlds_chart(worlds, word(find_worlds(worlds), called)),
         worlds_words=word(find_worlds(worlds), called),
-        tail=write_tail(measured, selected, len(bins) == 1),
+        tail=write_tail(measured, selected),
         measures=tuple(_list_measures(offer, found, called)),
         summary=summary,
         steps=word_all(pick(found, NEXT), called),
@@ -297,12 +297,9 @@ def write_valuetext(epsilon: float, offer: Offer, choice: Choice, errors: str) -
     return f"ε = {format_epsilon(epsilon)}, {words}, 95 % error {errors}{left}"
 
 
-def write_tail(measured: MeasuredQuery, epsilon: float, equal: bool) -> str:
-    """Say how many people have the largest RDR; these may be fewer than the people in the histogram's last bar.
-
-    ``equal``: everybody has the same RDR.
-    """
-    if equal:
+def write_tail(measured: MeasuredQuery, epsilon: float) -> str:
+    """Say how many people have the largest RDR; these may be fewer than the people in the histogram's last bar."""
+    if is_alike([measured.candidate(epsilon)]):
         return "Everybody is equally exposed."
     spread = measured.candidate(epsilon).rdr
     exposed, times = count_exposed(measured.risk.sensitivities), spread.relative[1]
