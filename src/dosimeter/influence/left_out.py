@@ -105,7 +105,8 @@ def find_left_out(plan: QueryPlan, tables: DeclaredTables, profile: Profile, n: 
         clamped={name: found for name, found in clampable if found.values},
         people=profile.undeclared,
         all_people=profile.undeclared + profile.matched,
-        in_totals=any(block.sets for block in plan.blocks),
+        in_totals=any(block.sets for block in plan.blocks)
+        or any(each.is_aggregate and each.formula is None for each in plan.outputs),
         undeclared_people=max(0, tables.count_people() - n),
     )
 
@@ -158,15 +159,15 @@ def _find_beyond(tables: DeclaredTables, table: JoinTable | None, column: Column
 def measure_plain(plan: QueryPlan, tables: DeclaredTables, left_out: LeftOut) -> tuple[QueryPlan, Measured] | None:
     """Return the plan that leaves nothing out, and its exact numbers; None where these cannot be had.
 
-    Order statistics are measured as they are, and groups are the plan's own. Totals of several groups also hold the
-    people in groups that nobody declared.
+    Order statistics are measured as they are, and groups are the plan's own, whatever columns they read. What is
+    computed from several groups also reads those that nobody declared.
     """
     delta = None if plan.threshold is None else plan.threshold.delta
-    options = PlanOptions(groups="declared" if delta is None else "thresholded", group_delta=delta, quantiles="noise")
+    options = PlanOptions(groups="elsewhere" if delta is None else "thresholded", group_delta=delta, quantiles="noise")
     try:
-        wide = plan_query(plan.sql, _widen(plan.declared_schema or plan.schema, plan, tables, left_out), options)
+        wide = plan_query(plan.sql, _widen(plan.declared_schema or plan.schema, tables, left_out), options)
         if delta is None:
-            wide = _take_groups(wide, plan, declared=not (left_out.people and left_out.in_totals))
+            wide = _take_groups(wide, plan, declared=not left_out.in_totals)
         return wide, measure_rows(wide, tables.find_rows(wide, whole=True))
     except (InputError, ArithmeticError, ValueError):  # then it is unknown, and never an incident
         return None
@@ -184,16 +185,11 @@ def _take_groups(wide: QueryPlan, plan: QueryPlan, *, declared: bool) -> QueryPl
     return replace(wide, groups=take(plan.groups), further=further, declared=declared)
 
 
-def _widen(schema: Schema, plan: QueryPlan, tables: DeclaredTables, left_out: LeftOut) -> Schema:
-    """Return the schema with which nothing is left out: as many rows each, and bounds as wide, as the data have.
-
-    A column by which the query groups keeps its declaration, which says what the groups are.
-    """
-    kept = {node.name for block in plan.blocks for group in block.groups for node in group.tree.find_all(exp.Column)}
-    wider = {name: each for name, each in left_out.clamped.items() if name not in kept}
+def _widen(schema: Schema, tables: DeclaredTables, left_out: LeftOut) -> Schema:
+    """Return the schema with which nothing is left out: as many rows each, and bounds as wide, as the data have."""
 
     def widen(column: Column, name: str) -> Column:
-        found = wider.get(name)
+        found = left_out.clamped.get(name)
         return column if found is None else _widen_column(column, found)
 
     joined = {

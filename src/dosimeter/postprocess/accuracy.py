@@ -264,8 +264,8 @@ class _Foresight(Private):
             if formula is None or not (self.values or not needs_values(block.plan, formula)) or not block.released:
                 return none
             parts.append(self._read_cells(block, at, formula))
-        if not parts:
-            return none
+        if not parts:  # noise moves no number of it, and nor does what is left out
+            return [replace(each, bias=Bias()) for each in none]
         cells = _Cells(*(np.concatenate(each, axis=-1) for each in zip(*map(_list_arrays, parts), strict=True)))
         return self._summarise(name, cells, counts)
 
