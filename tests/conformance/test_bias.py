@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pyarrow as pa
 import pytest
 
-from dosimeter import Dataset
+from dosimeter import Dataset, Ledger
+from dosimeter.errors import DataError
 from dosimeter.influence import left_out
 from tests.conformance.conftest import OpenIn
 from tests.conformance.engine_cases import EVERY_ENGINE
@@ -107,6 +110,34 @@ def test_what_is_clamped_is_counted(share: float, open_in: OpenIn) -> None:
     assert found == ({"pay": {"values": beyond, "share": beyond / len(ROWS)}} if beyond else {})
 
 
+@pytest.mark.parametrize(
+    ("sql", "clamped"),
+    [
+        ("SELECT SUM(CASE WHEN nights > 5 THEN 1 ELSE 0 END) AS x FROM visits WHERE pay > 9", set()),
+        ("SELECT SUM(CASE WHEN nights > 5 THEN pay END) AS x FROM visits", {"pay"}),
+        ("SELECT SUM(CASE WHEN ward = 'a' THEN pay ELSE nights END) AS x FROM visits", {"pay", "nights"}),
+        ("SELECT AVG(s) AS x FROM (SELECT pid, SUM(nights) AS s FROM visits WHERE pay > 9 GROUP BY pid)", {"nights"}),
+        ("SELECT COUNT(DISTINCT ward) AS x FROM visits WHERE nights > 5", {"ward"}),
+        ("SELECT SUM(GREATEST(nights, 3)) AS x FROM visits", {"nights"}),
+    ],
+)
+def test_what_a_condition_alone_reads_is_not_clamped(sql: str, clamped: set[str]) -> None:
+    with Dataset.open(TABLE, schema=declare_with(0.1), table="visits") as dataset:
+        assert dataset.risk(sql, candidates=[1.0]).left_out.clamped.keys() == clamped
+
+
+def test_a_median_in_the_middle_of_its_bounds_has_a_known_bias() -> None:
+    """It is what an empty group has, too, and two empty groups differ in nothing."""
+    columns = {"pid": plain("integer"), "vid": whole(0, 99), "x": whole(0, 10)}
+    facts = {"table": "visits", "individuals": 9, "reviewed": True, "unit": "pid", "row_key": "vid"}
+    rows = pa.Table.from_pylist([{"pid": at // 3, "vid": at, "x": 5} for at in range(27)])
+    declared = facts | {"max_rows_per_unit": 1, "columns": columns}
+    with Dataset.open(rows, schema=declared, table="visits") as dataset:
+        risk = dataset.risk("SELECT MEDIAN(x) AS x FROM visits", candidates=[1.0])
+        assert risk.left_out.rows == 18
+        assert known(risk.candidate(1.0).accuracy[0].bias).worst == 0.0
+
+
 def test_nothing_more_is_asked_where_nothing_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = TABLE.filter(pa.compute.is_in(TABLE.column("ward"), pa.array(WARDS)))
     asked = []
@@ -133,3 +164,20 @@ def test_a_plain_answer_that_cannot_be_had_is_unknown(monkeypatch: pytest.Monkey
         assert column.total.worst == column.worst
         assert "bias_unknown" in {each.kind for each in choice.judge(choice.start.epsilon)[1]}
         assert choice.judge(choice.start.epsilon)[0].value != "for"
+
+
+def test_a_column_that_cannot_be_looked_at_stops_no_release(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The noisy test needs no bias: what a release reads besides the query must not be an incident (N4)."""
+
+    def fail(*_: object) -> None:
+        raise DataError("bytes that are not UTF-8")
+
+    monkeypatch.setattr(left_out, "_find_beyond", fail)
+    with (
+        Dataset.open(TABLE, schema=declare_with(0.0), table="visits") as dataset,
+        Ledger.open(tmp_path / "ledger.db") as ledger,
+    ):
+        answer = dataset.release(QUERIES["sum"], ledger=ledger, svt=1.0, variance=0.5, policy="budget:20")
+        assert answer.status == "released"
+        choice = dataset.risk(QUERIES["sum"]).find("advantage:0.25")
+        assert "bias_unknown" in {each.kind for each in choice.judge(choice.start.epsilon)[1]}

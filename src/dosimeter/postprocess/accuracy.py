@@ -290,7 +290,7 @@ class _Foresight(Private):
                 own = block.plan.measures[alone].empty
                 empty = self.plain.is_empty(block.at, alone, block.released)
                 nobody = [row.measured[alone] == own and none for row, none in zip(block.released, empty, strict=True)]
-                bias = np.where(nobody, np.nan, bias)
+                bias = np.where(nobody, 0.0 if all(nobody) else np.nan, bias)
         plain_numbers = np.abs(exact - np.nan_to_num(bias))
         return _Cells(
             errors,
