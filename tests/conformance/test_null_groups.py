@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
 
+import numpy as np
 import pytest
 
 from dosimeter import Dataset
@@ -82,3 +83,22 @@ def test_undeclared_values_are_told_from_null(grouped_in: Callable[[str, bool], 
     assert any(why.startswith("NULL: ") for why in whys)
     by = {group.group: group.people for group in risk.by("ward")}
     assert by[None] == sum(row["ward"] is None for row in ROWS)
+
+
+@pytest.mark.parametrize("engine", EVERY_ENGINE)
+@pytest.mark.parametrize("beside", ["", ", (SELECT COUNT(*) FROM visits) AS every"])
+def test_null_is_a_group_beside_other_blocks(
+    grouped_in: Callable[[str, bool], Dataset], engine: str, beside: str
+) -> None:
+    """Several SELECTs, or what was cut, are profiled together: whoever is in NULL moves its number there, too."""
+    dataset, sql = grouped_in(engine, False), "SELECT ward, COUNT(*) AS n{} FROM visits GROUP BY ward"
+    alone = dataset.risk(sql.format(""))
+    joined = dataset.risk(sql.format(beside), tell_cut=None if beside else 0.5)
+    first, *more = joined.measured().blocks
+    assert more
+    assert (first.keys, first.values) == (alone.measured().keys, alone.measured().values)
+    cells = len(first.keys)
+    weighed = [np.array(expand(risk.contributions))[:, :cells] / risk.plan.weights(1)[0] for risk in (alone, joined)]
+    moved, moved_too = (sorted(each.tolist()) for each in weighed)
+    np.testing.assert_allclose(moved, moved_too)
+    assert any(each[first.keys.index((None,))] for each in moved)

@@ -293,7 +293,7 @@ class Risk:
             return None
         wide, measured = found
         numbers = [(each.keys, each.values) for each in measured.blocks]
-        return PlainAnswer(wide, numbers, every_group=not self.left_out.people)
+        return PlainAnswer(wide, numbers)
 
     def contributions_by(self, attributes: Mapping[str, exp.Expression]) -> tuple[Profile, Contributions]:
         """Return the profile of everybody, also of those outside the WHERE, and everybody's contributions.

@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Any
 from sqlglot import exp
 
 from dosimeter.engines import read_values
-from dosimeter.errors import InputError
+from dosimeter.errors import DataError, InputError
 from dosimeter.html import Private
 from dosimeter.influence.measuring import measure_rows
 from dosimeter.json_values import JsonObject
-from dosimeter.planning import Group, PlanOptions, QueryPlan, list_stages, list_trees, plan_query
+from dosimeter.planning import Group, PlanOptions, QueryPlan, list_read, list_stages, list_trees, plan_query
 from dosimeter.schema import Column, ColumnType, JoinTable, Schema
 from dosimeter.sql import column_tree, is_not_null, literal, select_from
 
@@ -57,7 +57,8 @@ class LeftOut(Private):
     limit. ``clamped``: the columns that aggregates read and that have values beyond what is declared. ``people``: how
     many individuals meet the WHERE in a group that nobody declared; ``all_people``: of how many that meet it.
     ``in_totals``: whether the answer adds groups up, where these people would count. ``undeclared_people``: how many
-    individuals there are more than declared.
+    individuals there are more than declared. ``unread``: a column could not be looked at, so that how far the numbers
+    are off is unknown.
     """
 
     rows: int
@@ -69,6 +70,7 @@ class LeftOut(Private):
     undeclared_people: int = 0
     unowned: int = 0
     most: int | None = None
+    unread: bool = False
 
     @property
     def cut_share(self) -> float:
@@ -81,7 +83,8 @@ class LeftOut(Private):
     @property
     def moves_numbers(self) -> bool:
         """Return whether some number that is measured can differ from the plain one."""
-        return bool(self.rows or self.clamped or (self.people and self.in_totals) or self.undeclared_people)
+        outside = self.people and self.in_totals
+        return bool(self.rows or self.clamped or outside or self.undeclared_people or self.unread)
 
     def describe(self) -> JsonObject:
         """Return the counts as JSON documents have them."""
@@ -99,20 +102,24 @@ def find_left_out(plan: QueryPlan, tables: DeclaredTables, profile: Profile, n: 
     value is beyond them.
     """
     cut = [tables.count_uncounted(table) for table in (None, *_list_private(plan))]
-    clampable = (
-        (name, tables.remember(("beyond", name), partial(_find_beyond, tables, table, column)))
-        for name, table, column in (() if drafted else _list_clampable(plan))
-    )
+    clampable: dict[str, Beyond | None] = {}
+    for name, table, column in () if drafted else _list_clampable(plan):
+        try:
+            clampable[name] = tables.remember(("beyond", name), partial(_find_beyond, tables, table, column))
+        except DataError:  # a release by the noisy test comes here, too, and must not stop the dataset (N4)
+            clampable[name] = None
     return LeftOut(
         rows=sum(beyond + unowned for beyond, unowned, _ in cut),
         all_rows=sum(rows for _, _, rows in cut),
-        clamped={name: found for name, found in clampable if found.values},
+        clamped={name: found for name, found in clampable.items() if found is not None and found.values},
         people=profile.undeclared,
         all_people=profile.undeclared + profile.matched,
-        in_totals=any(block.sets for block in plan.blocks),
+        in_totals=any(block.sets for block in plan.blocks)
+        or any(each.is_aggregate and each.formula is None for each in plan.outputs),
         undeclared_people=max(0, tables.count_people() - n),
         unowned=sum(unowned for _, unowned, _ in cut),
         most=plan.table_schema.max_rows_per_unit if len(cut) == 1 else None,
+        unread=None in clampable.values(),
     )
 
 
@@ -127,11 +134,15 @@ def _list_private(plan: QueryPlan) -> list[JoinTable]:
 
 
 def _list_clampable(plan: QueryPlan) -> Iterator[tuple[str, JoinTable | None, Column]]:
-    """Yield the columns with bounds or a list that aggregates read: each by its name, with its table."""
+    """Yield the columns with bounds or a list that aggregates read: each by its name, with its table.
+
+    What a condition alone reads is neither clamped nor left out.
+    """
     schema = plan.declared_schema or plan.schema
     trees = [argument.tree for block in plan.blocks for argument in block.arguments if argument.role != "presence"]
-    trees += [tree for _, tree in list_trees(plan)]
-    for name in dict.fromkeys(node.name for tree in trees for node in tree.find_all(exp.Column)):
+    tested = [rows.where for stage in list_stages(plan) for rows in stage.sources()]  # a WHERE reads values as they are
+    trees += [tree for _, tree in list_trees(plan) if not any(tree is each for each in tested)]
+    for name in dict.fromkeys(node.name for tree in trees for node in list_read(tree)):
         table, column = None, schema.columns.get(name)
         if column is None and "." in name:
             table = schema.tables.get(name.split(".", 1)[0])
@@ -164,15 +175,17 @@ def _find_beyond(tables: DeclaredTables, table: JoinTable | None, column: Column
 def measure_plain(plan: QueryPlan, tables: DeclaredTables, left_out: LeftOut) -> tuple[QueryPlan, Measured] | None:
     """Return the plan that leaves nothing out, and its exact numbers; None where these cannot be had.
 
-    Order statistics are measured as they are, and groups are the plan's own. Totals of several groups also hold the
-    people in groups that nobody declared.
+    Order statistics are measured as they are, and groups are the plan's own, whatever columns they read. What is
+    computed from several groups also reads those that nobody declared.
     """
     delta = None if plan.threshold is None else plan.threshold.delta
-    options = PlanOptions(groups="declared" if delta is None else "thresholded", group_delta=delta, quantiles="noise")
+    options = PlanOptions(groups="elsewhere" if delta is None else "thresholded", group_delta=delta, quantiles="noise")
+    if left_out.unread:
+        return None
     try:
-        wide = plan_query(plan.sql, _widen(plan.declared_schema or plan.schema, plan, tables, left_out), options)
+        wide = plan_query(plan.sql, _widen(plan.declared_schema or plan.schema, tables, left_out), options)
         if delta is None:
-            wide = _take_groups(wide, plan, declared=not (left_out.people and left_out.in_totals))
+            wide = _take_groups(wide, plan, declared=not left_out.in_totals)
         return wide, measure_rows(wide, tables.find_rows(wide, whole=True))
     except (InputError, ArithmeticError, ValueError):  # then it is unknown, and never an incident
         return None
@@ -190,16 +203,11 @@ def _take_groups(wide: QueryPlan, plan: QueryPlan, *, declared: bool) -> QueryPl
     return replace(wide, groups=take(plan.groups), further=further, declared=declared)
 
 
-def _widen(schema: Schema, plan: QueryPlan, tables: DeclaredTables, left_out: LeftOut) -> Schema:
-    """Return the schema with which nothing is left out: as many rows each, and bounds as wide, as the data have.
-
-    A column by which the query groups keeps its declaration, which says what the groups are.
-    """
-    kept = {node.name for block in plan.blocks for group in block.groups for node in group.tree.find_all(exp.Column)}
-    wider = {name: each for name, each in left_out.clamped.items() if name not in kept}
+def _widen(schema: Schema, tables: DeclaredTables, left_out: LeftOut) -> Schema:
+    """Return the schema with which nothing is left out: as many rows each, and bounds as wide, as the data have."""
 
     def widen(column: Column, name: str) -> Column:
-        found = wider.get(name)
+        found = left_out.clamped.get(name)
         return column if found is None else _widen_column(column, found)
 
     joined = {

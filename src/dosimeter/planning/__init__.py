@@ -49,6 +49,7 @@ from dosimeter.planning.rows.joins import (
     scope_of,
 )
 from dosimeter.planning.rows.parsing import write_plainly
+from dosimeter.planning.rows.steps import list_read
 
 if TYPE_CHECKING:
     from dosimeter.planning.explain import Explanation, Stages, explain_plan

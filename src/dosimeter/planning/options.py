@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
+from typing import Literal
 
 from dosimeter.errors import OptionError
 from dosimeter.mechanisms import Mechanism, make_pure, make_with_delta
@@ -16,19 +17,21 @@ _THRESHOLDED = Option("groups", "thresholded")
 _POWERS = {"1/n": 1, "1/n²": 2, "1/n^2": 2, "1/n**2": 2, "1/n2": 2}
 _BETWEEN = " must be a number strictly between 0 and 1, or 1/n^2."
 
+PlannedGroups = StudiedGroups | Literal["elsewhere"]
+
 
 @dataclass(frozen=True, slots=True)
 class PlanOptions:
     """The options that decide a plan besides SQL and schema.
 
-    ``groups``: declared, thresholded, or observed (all groups of the data). ``min_rows``: the fewest rows with a value
-    that each group of an AVG is publicly known to have. ``sensitivity``: given by hand. ``quantiles``: whether MIN,
-    MEDIAN … are drawn by rank or get noise. ``group_delta``: the δ of thresholded groups. ``tell_cut``: the share of ε
-    for telling how many individuals were cut or clamped (E5). A sensitivity given by hand,
-    observed groups and noise for MIN, MEDIAN … are for study, not for release (S7, C8, S3).
+    ``groups``: declared, thresholded, observed (all groups of the data), or elsewhere: another plan has them (E4).
+    ``min_rows``: the fewest rows with a value that each group of an AVG is publicly known to have. ``sensitivity``:
+    given by hand. ``quantiles``: whether MIN, MEDIAN … are drawn by rank or get noise. ``group_delta``: the δ of
+    thresholded groups. ``tell_cut``: the share of ε for telling how many individuals were cut or clamped (E5). A
+    sensitivity given by hand, observed groups and noise for MIN, MEDIAN … are for study, not for release (S7, C8, S3).
     """
 
-    groups: StudiedGroups = "declared"
+    groups: PlannedGroups = "declared"
     min_rows: int | None = None
     sensitivity: float | None = None
     quantiles: Quantiles = "ranks"
@@ -36,7 +39,7 @@ class PlanOptions:
     tell_cut: float | None = None
 
     def __post_init__(self) -> None:
-        if self.groups != "observed":
+        if self.groups not in ("observed", "elsewhere"):
             check_option("groups", self.groups)
         check_option("quantiles", self.quantiles)
         for name in ("min_rows", "sensitivity", "group_delta", "tell_cut"):

@@ -261,7 +261,7 @@ class Draft:
             estimates=collected.estimates,
             outputs=self.relation.outputs(),
             after=self.relation.after(),
-            declared=self.options.groups == "declared",
+            declared=self.options.groups in ("declared", "elsewhere"),
             hand_sensitivity=self.options.sensitivity,
             schema=self.scope.schema,
             digest=_digest_plan(

@@ -276,8 +276,8 @@ class _Foresight(Private):
             if formula is None or not (self.values or not needs_values(block.plan, formula)) or not block.released:
                 return none
             parts.append(self._read_cells(block, at, formula))
-        if not parts:
-            return none
+        if not parts:  # noise moves no number of it, and nor does what is left out
+            return [replace(each, bias=Bias()) for each in none]
         cells = _Cells(*(np.concatenate(each, axis=-1) for each in zip(*map(_list_arrays, parts), strict=True)))
         return self._summarise(name, cells, counts)
 
@@ -302,7 +302,7 @@ class _Foresight(Private):
                 own = block.plan.measures[alone].empty
                 empty = self.plain.is_empty(block.at, alone, block.released)
                 nobody = [row.measured[alone] == own and none for row, none in zip(block.released, empty, strict=True)]
-                bias = np.where(nobody, np.nan, bias)
+                bias = np.where(nobody, 0.0 if all(nobody) else np.nan, bias)
         plain_numbers = np.abs(exact - np.nan_to_num(bias))
         return _Cells(
             errors,

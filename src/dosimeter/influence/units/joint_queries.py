@@ -24,7 +24,7 @@ from dosimeter.influence.units.unit_queries import (
 from dosimeter.influence.units.unit_rows import UNIT
 from dosimeter.measures import Tally
 from dosimeter.planning import QueryPlan
-from dosimeter.sql import alias, column_tree, conjunction, connect, is_declared, literal, select_from, wrap
+from dosimeter.sql import alias, column_tree, conjunction, connect, equals, is_declared, select_from, wrap
 
 BLOCK, TOUCHED = "block", "touched"
 
@@ -101,9 +101,7 @@ def _fields_beside(plan: QueryPlan, relation: exp.Expression) -> exp.Select:
         layout = Layout(block, True, {})
         for number, key in enumerate(block.group_keys or ()):
             tests: list[exp.Expression] = [] if met is None else [exp.column("inside")]
-            tests += [
-                exp.EQ(this=exp.column(f"g{place}"), expression=literal(value)) for place, value in enumerate(key)
-            ]
+            tests += [equals(exp.column(f"g{place}"), value) for place, value in enumerate(key)]
             inside = connect(tests, exp.And) if tests else None
             for field in unit_fields(block):
                 assert isinstance(field, Tally)

@@ -13,8 +13,8 @@ from typing import cast
 from sqlglot import exp
 
 from dosimeter.errors import QueryError
-from dosimeter.options import StudiedGroups
 from dosimeter.planning.after.expressions import finds_aggregate
+from dosimeter.planning.options import PlannedGroups
 from dosimeter.planning.query_plan import Group
 from dosimeter.planning.rows.declared_groups import group_values, require_shareable
 from dosimeter.planning.rows.parsing import NO_STAR, dereference, unaliased
@@ -62,12 +62,12 @@ class Grouping:
         return sum(math.prod(sizes[at] for at in kept) for kept in self.sets) if self.sets else self.cells
 
 
-def plan_groups(select: exp.Select, scope: Scope, mode: StudiedGroups) -> Grouping:
+def plan_groups(select: exp.Select, scope: Scope, mode: PlannedGroups) -> Grouping:
     """Return the GROUP BY expressions of a SELECT.
 
-    ``mode``: whether groups are declared, thresholded, or observed: all that the data have, for study only. If they are
-    declared, each expression has the values that the schema declares. Raises QueryError for groups that cannot be
-    declared or shown, or for too many.
+    ``mode``: whether groups are declared, thresholded, elsewhere (in another plan), or observed: all that the data
+    have, for study only. If they are declared, each expression has the values that the schema declares. Raises
+    QueryError for groups that cannot be declared or shown, or for too many.
     """
     clause = select.args.get("group")
     if clause is None:

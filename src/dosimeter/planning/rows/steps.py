@@ -7,7 +7,7 @@ is clamped. A result that is on no grid by itself is rounded to one (Q1).
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, cast
@@ -128,6 +128,17 @@ def find_clamped(tree: exp.Expression) -> exp.Expression | None:
         return None
     *found, last = (exp.Boolean(this=False) if test is None else test for test in tests)
     return case(*((branch.this.copy(), test) for branch, test in zip(branches, found, strict=True)), default=last)
+
+
+def list_read(tree: exp.Expression) -> Iterator[exp.Column]:
+    """Yield the columns whose values a tree takes, as they are or ``clamped``: not those that a CASE only tests."""
+    cases = list(tree.find_all(exp.Case))
+    tests = [branch.this for each in cases if not each.meta.get(_CLAMPS) for branch in each.args["ifs"]]
+    clamps = [each for each in cases if each.meta.get(_CLAMPS)]
+    tested, taken = (
+        {id(column) for part in parts for column in part.find_all(exp.Column)} for parts in (tests, clamps)
+    )
+    yield from (column for column in tree.find_all(exp.Column) if id(column) not in tested - taken)
 
 
 def keep_within(value: Gridded) -> Gridded:
