@@ -93,7 +93,7 @@ def _find_fit(asked: Proposal) -> Iterator[Finding]:
     elif asked.at in asked.choice.meeting:
         yield people.MeetsPreference(asked.at) if preference.limits_risk else people.NoLimitOnRisk()
     elif _lacks_accuracy(asked):
-        yield people.FailsByAccuracy(asked.at, asked.choice.epsilon, asked.risk.plan.only_ranks)
+        yield people.FailsByAccuracy(asked.at, asked.choice.epsilon)
     else:
         yield people.FailsPreference(asked.at, asked.choice.epsilon)
     if asked.hidden:

@@ -55,11 +55,10 @@ class FailsPreference(AgainstPeople):
 
 
 class FailsByAccuracy(AgainstPeople, about=Subject.ANSWER):
-    """This ε fails the preference by its conditions on errors alone. ``in_rows``: every error is in rows."""
+    """This ε fails the preference by its conditions on errors alone."""
 
     epsilon: float
     found: float | None
-    in_rows: bool
 
 
 class MeetsPreference(OnPeople):

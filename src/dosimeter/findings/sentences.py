@@ -246,20 +246,17 @@ def _word_as_likely(found: people.AsLikely, called: Words) -> str:
     return f"{released}, it is {likely} with the most exposed {called.individual} as without."
 
 
-def _word_fails(found: people.FailsPreference | people.FailsByAccuracy, called: Words) -> str:
+def _word_fails(found: people.FailsPreference | people.FailsByAccuracy) -> str:
     does = "no ε does" if found.found is None else f"{format_epsilon(found.found)} does"
     told = f"ε = {format_epsilon(found.epsilon)} does not meet the preference; {does}."
-    if isinstance(found, people.FailsPreference):
-        return told
-    rows = f" An error in {called.rows} has no relative error, so no ε meets it." if found.in_rows else ""
-    return f"{told} It fails by accuracy, not by risk.{rows}"
+    return told if isinstance(found, people.FailsPreference) else f"{told} It fails by accuracy, not by risk."
 
 
 def _word_by_groups(found: people.AllowedByGroups, called: Words) -> str:
+    by_cell = "no ε" if found.by_cell is None else f"ε = {format_epsilon(found.by_cell)}"
     return (
-        f"The preference allows ε = {format_epsilon(found.epsilon)} only because the noise in all groups is counted. "
-        f"Counting only the noise that one {called.individual}'s {called.rows} can reach, as without groups, it allows "
-        f"{'none' if found.by_cell is None else format_epsilon(found.by_cell)}."
+        f"ε = {format_epsilon(found.epsilon)} is allowed only because the noise in all groups is counted; by the noise "
+        f"that one {called.individual} can reach, {by_cell} would be."
     )
 
 
@@ -271,10 +268,7 @@ def _word_looser(found: people.LooserThanOwn) -> str:
 
 def _word_test(found: people.TestAtWorst) -> str:
     likely = "none" if found.likely is None else f"ε = {format_epsilon(found.likely)}"
-    return (
-        f"The noisy test likely finds {likely}; at worst {format_epsilon(found.epsilon)}, and "
-        f"{format_number(found.charge, 6)} is spent with the test."
-    )
+    return f"The noisy test likely finds {likely}; at worst {format_epsilon(found.epsilon)}."
 
 
 # ---------------------------------------------------------------- the table
@@ -336,8 +330,8 @@ SENTENCES: Mapping[type[Finding], str | Callable[[Any], str] | Counted] = {
         lambda found, called: f"The smallest group holds {_name_few(found.people, called)}: its numbers are about them."
     ),
     people.EquallyExposed: Counted(_word_equally),
-    people.FailsPreference: Counted(_word_fails),
-    people.FailsByAccuracy: Counted(_word_fails),
+    people.FailsPreference: _word_fails,
+    people.FailsByAccuracy: _word_fails,
     people.MeetsPreference: lambda found: f"ε = {format_epsilon(found.epsilon)} meets the preference.",
     people.FoundFromData: (
         "ε is found from the data, and its size tells something by itself: no limit on what an attacker learns holds."

@@ -51,11 +51,19 @@ class Summary:
     verdict: Verdict
     advice: str
 
+    @property
+    def told(self) -> str:
+        """Return the sentences of the lines."""
+        return " ".join(line.words for line in self.lines)
+
 
 _LINES: Mapping[str, tuple[Subject, tuple[type[Finding], ...]]] = {
     "Risk": (
         Subject.PEOPLE,
         (
+            people.NobodyTouched,
+            people.FewTouched,
+            people.FewInGroup,
             people.TestAtWorst,
             people.BeyondStandard,
             people.MetByAll,
@@ -87,10 +95,9 @@ _LINES: Mapping[str, tuple[Subject, tuple[type[Finding], ...]]] = {
 _WHAT_TO_DO: Mapping[type[Finding], str] = {
     people.SinglesOut: "Deny it, or ask for changes.",
     people.NobodyTouched: "Deny it, or ask for changes.",
-    left.NumbersFarOff: "Ask for changes, or let more rows and values count.",
     people.BeyondStandard: "Deny it, or ask for changes; a stricter threshold in the settings would find less.",
     people.FailsPreference: "Choose another, or ask for changes.",
-    people.FailsByAccuracy: "Choose another, or ask for changes.",
+    people.FailsByAccuracy: "Choose another preference, or ask for changes.",
     people.FewTouched: "Ask for changes, unless the purpose is worth exposing them.",
     people.FewInGroup: "Ask for larger groups, unless the purpose is worth exposing them.",
     answer.NotAsExactAsAsked: "Ask whether a larger error would do.",
@@ -106,8 +113,10 @@ def summarize(findings: Sequence[Finding], called: Words = PLAIN) -> Summary:
     lines = []
     for name, (about, told) in _LINES.items():
         shown = [each for kind in told for each in findings if isinstance(each, kind)]
+        verdict = judge(each for each in findings if each.about is about)
+        unsaid = _belie(verdict, findings)
+        shown = [each for each in shown if not isinstance(each, unsaid)]
         if shown:
-            verdict = judge(each for each in findings if each.about is about)
             approving = not isinstance(shown[0], (account.Spends, people.FailsByAccuracy))
             if verdict is Verdict.FOR and not approving:
                 verdict = Verdict.OPEN  # a cost speaks for nothing, and nor does what fails by accuracy
@@ -115,6 +124,13 @@ def summarize(findings: Sequence[Finding], called: Words = PLAIN) -> Summary:
     verdict, said = judge(findings), " ".join(line.words for line in lines)
     advice = _advise(findings, verdict, called)
     return Summary(tuple(lines), verdict, " ".join([each for each in advice if each not in said] or advice))
+
+
+def _belie(verdict: Verdict, findings: Sequence[Finding]) -> tuple[type[Finding], ...]:
+    """Return the kinds of findings that a line must not tell, since its mark or another sentence says otherwise."""
+    met: tuple[type[Finding], ...] = (people.MeetsPreference,) if verdict is Verdict.AGAINST else ()
+    hidden = any(isinstance(each, people.FoundFromData) for each in findings)
+    return (*met, people.RightGuesses) if hidden else met
 
 
 def _advise(findings: Sequence[Finding], verdict: Verdict, called: Words) -> list[str]:
@@ -133,11 +149,22 @@ def _advise(findings: Sequence[Finding], verdict: Verdict, called: Words) -> lis
     return [*told, word(answer.Rough()) if rough else "Judge the purpose."]
 
 
+def _find_what_to_do(first: Finding, findings: Sequence[Finding]) -> str:
+    """Return what to do about the gravest finding; "" if there is nothing to say."""
+    if isinstance(first, left.NumbersFarOff):
+        more = [*(["rows"] if first.cut else []), *(["values"] if first.clamped or not first.cut else [])]
+        return f"Ask for changes, or let more {' and '.join(more)} count."
+    by_groups = any(isinstance(each, answer.Errors) and not each.alone for each in findings)
+    if isinstance(first, people.FailsByAccuracy) and first.found is None and by_groups:
+        return "Ask for larger groups, or choose another preference."
+    return _WHAT_TO_DO.get(type(first), "")
+
+
 def _advise_against(first: Finding, findings: Sequence[Finding], called: Words) -> list[str]:
     """Return the sentences on the gravest finding, and on what would help."""
     if not isinstance(first, (answer.WorthLittle, answer.AnyValue)):
         fits = isinstance(first, answer.NotAsExactAsAsked) and first.granted and first.meets
-        return [word(first, called), *([_WHAT_TO_DO[type(first)]] if type(first) in _WHAT_TO_DO and not fits else [])]
+        return [word(first, called), *filter(None, [] if fits else [_find_what_to_do(first, findings)])]
     more = next((each for each in findings if isinstance(each, answer.WorthMoreAt)), None)
     coarser = next((each for each in findings if isinstance(each, answer.CoarserQuery)), None)
     by_groups = any(isinstance(each, people.AllowedByGroups) for each in findings)

@@ -15,23 +15,36 @@ if TYPE_CHECKING:
     from dosimeter.risk import AnswerAccuracy
 
 
+_MANY = 1_000.0
+
+
 def word_errors(
-    columns: Sequence[str], accuracy: AnswerAccuracy, *, most: int | None = None, called: Words = PLAIN
+    columns: Sequence[str],
+    accuracy: AnswerAccuracy,
+    *,
+    most: int | None = None,
+    called: Words = PLAIN,
+    larger: bool = True,
 ) -> str:
     """Say how large the 95 % errors of an answer are, and how many of its numbers are no larger than their error.
 
+    The error of a number drawn by rank is given as a value where the data tell it, otherwise in rows (E3).
     If some numbers have too few people to tell, or no error, also say how many. ``most``: name so many columns and only
-    count the others, unless there is just one other. By default all are named. ``called``: as for ``word``. No full
-    stop at the end.
+    count the others, unless there is just one other. By default all are named. ``called``: as for ``word``. ``larger``:
+    say that all numbers are larger than their error where they are. No full stop at the end.
     """
-    found = zip(columns, accuracy.errors, accuracy.typical, strict=True)
     errors = [
-        _word_error(name, worst, typical, called.rows if in_rows else None) for name, (worst, in_rows), typical in found
+        _word_error(name, own.worst, own.typical, None)
+        if in_rows and own.typical is not None and own.worst is not None
+        else _word_error(name, worst, typical, called.rows if in_rows else None)
+        for name, (worst, in_rows), typical, own in zip(
+            columns, accuracy.errors, accuracy.typical, accuracy.columns, strict=True
+        )
     ]
     if most is not None and len(errors) > most + 1:
         errors = [*errors[:most], f"{len(errors) - most:,} more"]
     told = f"{', '.join(errors)} (95 %)"
-    if accuracy.numbers:
+    if accuracy.numbers and (larger or accuracy.drowned):
         told += f"; {_word_drowned(accuracy.drowned, accuracy.numbers)}"
     if accuracy.lost:
         told += f"; {_word_lost(accuracy.lost, accuracy.bounded)}"
@@ -46,13 +59,20 @@ def word_errors(
 
 
 def word_gain(found: answer.Errors, called: Words) -> str:
-    told = word_errors(found.columns, found.accuracy, most=found.most, called=called)
+    worst = None if found.alone or found.share is None else _find_worst(found.accuracy)
+    told = word_errors(found.columns, found.accuracy, most=found.most, called=called, larger=worst is None)
     if any(each.bias is not None and each.bias.worst for each in found.accuracy.columns):  # that is told beside it
-        return f"At ε = {format_epsilon(found.epsilon)} the noise adds {told.split('; ')[0]}."
-    if found.share is not None and found.accuracy.numbers + found.accuracy.bounded:
+        errors = told.split("; ")[0].removeprefix(f"{found.columns[0]} " if len(found.columns) == 1 else "")
+        return f"At ε = {format_epsilon(found.epsilon)} the noise adds {errors}."
+    lost = found.alone and found.accuracy.drowned  # then it is said already, and in percent it is no help
+    if found.share is not None and found.accuracy.numbers + found.accuracy.bounded and not lost:
         of = " of the range" if not found.accuracy.numbers else "" if not found.alone else " of it"
         percent = f"{format_number(100.0 * found.share, 2)} %{of}"
-        told += f"; the error is {percent}" if found.alone else f"; a typical one is off by up to {percent}"
+        if found.share == 0.0:
+            told += "; it is exact" if found.alone else "; a typical one is exact"
+        else:
+            told += f"; the error is {percent}" if found.alone else f"; a typical one is off by up to {percent}"
+        told += "" if worst is None else f", the worst by {format_number(100.0 * worst, 2)} %"
     return f"At ε = {format_epsilon(found.epsilon)} the analyst would get {told}."
 
 
@@ -64,13 +84,24 @@ def _word_error(name: str, worst: float | None, typical: float | None, rows: str
     """
     if worst is None:
         return f"{name} without an error bound"
-    largest = format_error(worst, rows)
+    largest = _word_size(worst, rows)
     if rows is not None:
         return f"{name} {largest}"
     if typical is None:
         return f"{name} {largest} at most, where it can be told"
-    usual = format_error(typical)
+    usual = _word_size(typical)
     return f"{name} {usual}" if usual == largest else f"{name} {usual} in a typical group and {largest} in the worst"
+
+
+def _word_size(error: float, rows: str | None = None) -> str:
+    """Write a 95 % error in a sentence: from 1,000 on rounded up to two digits."""
+    return format_error(error, rows) if rows is not None or not _MANY <= error < math.inf else f"± {round_up(error)}"
+
+
+def _find_worst(accuracy: AnswerAccuracy) -> float | None:
+    """Return the largest relative error of several counts or sums that are all larger than their errors; else None."""
+    clear = accuracy.numbers > 1 and not (accuracy.drowned or accuracy.lost or accuracy.bounded)
+    return accuracy.relative if clear else None
 
 
 def _word_drowned(drowned: int, numbers: int, verb: str = "is") -> str:
@@ -80,6 +111,8 @@ def _word_drowned(drowned: int, numbers: int, verb: str = "is") -> str:
     plural = "are" if verb == "is" else verb
     if not drowned:
         return f"all {numbers:,} numbers {plural} larger than their error"
+    if drowned == 1:
+        return f"1 of {numbers:,} numbers {verb} no larger than its error"
     return f"{drowned:,} of {numbers:,} numbers {plural} no larger than their error"
 
 

@@ -187,8 +187,10 @@ def _take_groups(wide: QueryPlan, plan: QueryPlan, *, declared: bool) -> QueryPl
 def _widen(schema: Schema, plan: QueryPlan, tables: DeclaredTables, left_out: LeftOut) -> Schema:
     """Return the schema with which nothing is left out: as many rows each, and bounds as wide, as the data have.
 
-    A column by which the query groups keeps its declaration, which says what the groups are.
+    A column by which the query groups keeps its declaration, which says what the groups are. With undeclared groups
+    nobody is declared: how many groups the data could have is no matter, since they are read.
     """
+    n = schema.individuals
     kept = {node.name for block in plan.blocks for group in block.groups for node in group.tree.find_all(exp.Column)}
     wider = {name: each for name, each in left_out.clamped.items() if name not in kept}
 
@@ -209,7 +211,7 @@ def _widen(schema: Schema, plan: QueryPlan, tables: DeclaredTables, left_out: Le
         schema,
         columns={name: widen(column, name) for name, column in schema.columns.items()},
         max_rows_per_unit=max(schema.max_rows_per_unit, tables.most_rows(None)),
-        individuals=None if schema.individuals is None else max(schema.individuals, tables.count_people()),
+        individuals=None if plan.threshold or n is None else max(n, tables.count_people()),
         tables={**schema.tables, **joined},
     )
 

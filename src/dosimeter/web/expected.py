@@ -12,6 +12,7 @@ from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
+from sqlglot import exp
 
 from dosimeter.arrays import FloatArray
 from dosimeter.measures import Centred, CentredSquares, Sum, Total
@@ -27,7 +28,7 @@ from dosimeter.postprocess import (
 )
 from dosimeter.release import PreparedRelease
 from dosimeter.risk import AnswerAccuracy
-from dosimeter.schema import Scalar
+from dosimeter.schema import ColumnType, Scalar, Schema
 from dosimeter.web.public import ExpectedError, ExpectedErrors
 
 EPSILONS = (0.1, 0.5, 1.0)
@@ -89,19 +90,23 @@ def _scale(prepared: PreparedRelease, epsilon: float) -> float:
     return prepared.mechanism.scale(prepared.plan.sensitivity(prepared.mechanism.norm), epsilon)
 
 
-def expect_accuracies(prepared: PreparedRelease, epsilons: Sequence[float]) -> dict[float, AnswerAccuracy]:
-    """Return the accuracy to expect at each ε if the declared people were spread evenly over groups and bounds.
+def expect_accuracies(
+    prepared: PreparedRelease, epsilons: Sequence[float], *, sized: bool = True
+) -> dict[float, AnswerAccuracy]:
+    """Return the accuracy to expect at each ε if the declared people were spread evenly over values and bounds.
 
-    Nothing is read from the data. Empty where the schema declares no number of people, or no groups.
+    Nothing is read from the data. Empty where the schema does not tell how many people there are or, if errors depend
+    on it (``sized``), how many meet the WHERE.
     """
     plan, people = prepared.plan, prepared.plan.schema.individuals
-    if people is None or plan.k is None or not plan.aggregate_names:
+    shares = [expect_share(block.where, plan.schema) for block in plan.answered]
+    if people is None or plan.k is None or not plan.aggregate_names or (sized and None in shares):
         return {}
     ordered = sorted(epsilons)
     numbers: list[tuple[Keys, Numbers]] = []
     ranked: dict[tuple[int, int], FloatArray] = {}
     for at, block in enumerate(plan.answered):
-        size = Fraction(people, max(1, len(block.group_keys or ())))
+        size = (shares[at] or 1) * Fraction(people, max(1, len(block.group_keys or ())))
         numbers.append(([(None,) * len(block.groups)], [_expect_numbers(block, size)]))
         for place, rank in block.ranks.items():  # by how many of a group's rows, as a share of the width
             rows = np.array([plan.rank_error(rank, epsilon, count_drawn(plan)) for epsilon in ordered])
@@ -111,6 +116,39 @@ def expect_accuracies(prepared: PreparedRelease, epsilons: Sequence[float]) -> d
         plan, prepared.mechanism, [_scale(prepared, epsilon) for epsilon in ordered], numbers, ranked=ranked
     )
     return {epsilon: AnswerAccuracy.of(columns) for epsilon, columns in zip(ordered, found, strict=True)}
+
+
+def expect_share(where: exp.Expression | None, schema: Schema) -> Fraction | None:
+    """Return the share of rows that meet a WHERE if all declared values are equally frequent.
+
+    None where declared values alone do not tell, as of a comparison with a number.
+    """
+    match where:
+        case None:
+            return Fraction(1)
+        case exp.Paren():
+            return expect_share(where.this, schema)
+        case exp.Not():
+            inner = expect_share(where.this, schema)
+            return None if inner is None else 1 - inner
+        case exp.And():
+            both = expect_share(where.this, schema), expect_share(where.expression, schema)
+            return None if both[0] is None or both[1] is None else both[0] * both[1]
+        case exp.Column() as column:
+            chosen = 1
+        case exp.EQ(this=exp.Column() as column) | exp.NEQ(this=exp.Column() as column):
+            chosen = 1
+        case exp.In(this=exp.Column() as column):
+            chosen = len(where.expressions)
+        case _:
+            return None
+    declared = schema.columns.get(column.name)
+    if declared is None:
+        return None
+    values = 2 if declared.type is ColumnType.BOOLEAN else len(declared.values or ())
+    if not 0 < chosen < values:
+        return None
+    return 1 - Fraction(1, values) if isinstance(where, exp.NEQ) else Fraction(chosen, values)
 
 
 def _expect_numbers(plan: QueryPlan, people: Fraction) -> list[Fraction]:
