@@ -257,7 +257,8 @@ def find_slider_start(measured: MeasuredQuery, offer: Offer, choice: Choice, wan
     limited = None if limits is None else measured.recall(limits)
     shown = None if limited is None else limited.find_granted(offer.remaining)
     return SliderStart(
-        min(offer.remaining or offer.candidates) if shown is None else shown, f"No ε is proposed: {start.why}."
+        min(offer.remaining or offer.candidates) if shown is None else shown,
+        "No ε is proposed." if start.reason == "unmet" else f"No ε is proposed: {start.why}.",
     )
 
 
