@@ -44,6 +44,7 @@ HIDDEN = """(elements) => elements.filter((element) => {
   const above = document.elementFromPoint(box.x + box.width / 2, box.bottom - 3);
   return box.height < 10 || box.top < 0 || box.bottom > innerHeight || !element.contains(above);
 }).map((element) => element.innerText)"""
+CUT_OFF = "(lines) => lines.filter((line) => line.scrollHeight > line.clientHeight + 2).map((line) => line.innerText)"
 SCREENS: list[ViewportSize] = [
     {"width": 1366, "height": 700},
     {"width": 1400, "height": 900},
@@ -112,7 +113,9 @@ def test_page_says_little_at_once_and_keeps_the_verdict_in_sight(three: Site, op
         wait_for_rest(carol)
         lines = carol.locator("#decide .summary > div")
         expect(lines).to_have_count(3)
-        for part in (lines, carol.locator("#decide .headline"), carol.locator("#decide :is(button, .button)")):
+        assert lines.evaluate_all(CUT_OFF) == [], size
+        slider = carol.locator("#slider")
+        for part in (lines, slider, carol.locator("#decide .headline"), carol.locator("#decide :is(button, .button)")):
             assert part.evaluate_all(HIDDEN) == [], size
         if size is SCREENS[0]:
             assert 150 < carol.evaluate(COUNT_WORDS) <= MOST_WORDS
