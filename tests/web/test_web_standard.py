@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, get_args
 
 import pytest
 
+from dosimeter.planning import expect_share
 from dosimeter.risk import PRESETS
 from dosimeter.schema import Schema
 from dosimeter.web.decision.form import Named, word_closeness
-from dosimeter.web.expected import expect_share
 from dosimeter.web.query_planner import QueryPlanner
 from dosimeter.web.store import OWN
 from dosimeter.web.store.queries import STANDARDS

@@ -12,11 +12,10 @@ from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
-from sqlglot import exp
 
 from dosimeter.arrays import FloatArray
 from dosimeter.measures import Centred, CentredSquares, Sum, Total
-from dosimeter.planning import QueryPlan
+from dosimeter.planning import QueryPlan, expect_share
 from dosimeter.postprocess import (
     Keys,
     Numbers,
@@ -28,7 +27,7 @@ from dosimeter.postprocess import (
 )
 from dosimeter.release import PreparedRelease
 from dosimeter.risk import AnswerAccuracy
-from dosimeter.schema import ColumnType, Scalar, Schema
+from dosimeter.schema import Scalar
 from dosimeter.web.public import ExpectedError, ExpectedErrors
 
 EPSILONS = (0.1, 0.5, 1.0)
@@ -116,39 +115,6 @@ def expect_accuracies(
         plan, prepared.mechanism, [_scale(prepared, epsilon) for epsilon in ordered], numbers, ranked=ranked
     )
     return {epsilon: AnswerAccuracy.of(columns) for epsilon, columns in zip(ordered, found, strict=True)}
-
-
-def expect_share(where: exp.Expression | None, schema: Schema) -> Fraction | None:
-    """Return the share of rows that meet a WHERE if all declared values are equally frequent.
-
-    None where declared values alone do not tell, as of a comparison with a number.
-    """
-    match where:
-        case None:
-            return Fraction(1)
-        case exp.Paren():
-            return expect_share(where.this, schema)
-        case exp.Not():
-            inner = expect_share(where.this, schema)
-            return None if inner is None else 1 - inner
-        case exp.And():
-            both = expect_share(where.this, schema), expect_share(where.expression, schema)
-            return None if both[0] is None or both[1] is None else both[0] * both[1]
-        case exp.Column() as column:
-            chosen = 1
-        case exp.EQ(this=exp.Column() as column) | exp.NEQ(this=exp.Column() as column):
-            chosen = 1
-        case exp.In(this=exp.Column() as column):
-            chosen = len(where.expressions)
-        case _:
-            return None
-    declared = schema.columns.get(column.name)
-    if declared is None:
-        return None
-    values = 2 if declared.type is ColumnType.BOOLEAN else len(declared.values or ())
-    if not 0 < chosen < values:
-        return None
-    return 1 - Fraction(1, values) if isinstance(where, exp.NEQ) else Fraction(chosen, values)
 
 
 def _expect_numbers(plan: QueryPlan, people: Fraction) -> list[Fraction]:
