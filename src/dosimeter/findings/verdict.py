@@ -164,7 +164,8 @@ def _advise_against(first: Finding, findings: Sequence[Finding], called: Words) 
     """Return the sentences on the gravest finding, and on what would help."""
     if not isinstance(first, (answer.WorthLittle, answer.AnyValue)):
         fits = isinstance(first, answer.NotAsExactAsAsked) and first.granted and first.meets
-        return [word(first, called), *filter(None, [] if fits else [_find_what_to_do(first, findings)])]
+        told = [] if isinstance(first, people.SinglesOut) else [word(first, called)]  # that is an alarm by itself
+        return [*told, *filter(None, [] if fits else [_find_what_to_do(first, findings)])]
     more = next((each for each in findings if isinstance(each, answer.WorthMoreAt)), None)
     coarser = next((each for each in findings if isinstance(each, answer.CoarserQuery)), None)
     by_groups = any(isinstance(each, people.AllowedByGroups) for each in findings)

@@ -104,6 +104,8 @@ def list_cautions(findings: Iterable[Finding], said: str, epsilon: float, called
     testing = any(isinstance(each, people.TestAtWorst) for each in findings)
 
     def is_told(found: Finding) -> bool:
+        if isinstance(found, people.SinglesOut):
+            return False
         if isinstance(found, people.AllowedByGroups):
             return testing or (found.by_cell is not None and epsilon <= found.by_cell)
         return isinstance(found, UNDECIDED) or word(found, called) in said

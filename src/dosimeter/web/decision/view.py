@@ -167,7 +167,10 @@ def build_view(
     found = find_for_approval(measured, offer, selected, cost.findings, wanted=wanted_error, own=own)
     called = measured.risk.plan.words
     told, refusal, summary = pick(found, (*GIVEN, *STATES)), offer.refuse(selected), summarize(found, called)
-    advice = summary.advice if refusal is None or refusal.message in summary.told else ""
+    advice = summary.advice if refusal is None else ""
+    cautions = list_cautions(found, f"{summary.told} {advice}", selected, called)
+    if refusal is not None and refusal.message in summary.told and not cautions:
+        advice = summary.advice
     against = [each for each in pick(told, GIVEN) if each.weight is Weight.AGAINST]
     line = word_all(against, called)  # why nothing is found
     states = word_all((each for each in pick(told, STATES) if each.weight is Weight.WARNING), called)
@@ -176,7 +179,7 @@ def build_view(
         measured=measured,
         offer=offer,
         choice=choice,
-        cautions=list_cautions(found, f"{summary.told} {advice}", selected, called),
+        cautions=cautions,
         advice=advice,
         line=" ".join(line),
         states=states,
