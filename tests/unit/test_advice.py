@@ -57,7 +57,7 @@ def test_the_finest_question_on_the_island(clinic: Dataset) -> None:
     assert by_cell.decides
     assert by_cell.epsilon == choice.epsilon_cell == plain.epsilon == 0.05
     assert by_cell.limit == choice.limit_cell == plain.limit == pytest.approx(1 / 19)
-    assert "it allows 0.05" in told
+    assert "by the noise that one person can reach, ε = 0.05 would be" in told
 
 
 def test_a_question_about_nobody(clinic: Dataset) -> None:
@@ -140,7 +140,7 @@ def test_ranks_are_off_by_rows(clinic: Dataset) -> None:
     assert pick(choice, answer.Errors).accuracy.without == 0
     assert (choice.limit, choice.limit_cell, choice.epsilon_cell) == (None, None, 0.5)
     told = " ".join(choice.words)
-    assert f"middle ± {int(np.ceil(line.rank_errors[0] or 0.0)):,} rows, n ± " in told
+    assert f"middle ± {line.accuracy[0].typical:g} in a typical group and ± {line.accuracy[0].worst:g} in the" in told
 
 
 def test_a_rank_is_judged_against_the_width_of_its_bounds(clinic: Dataset) -> None:

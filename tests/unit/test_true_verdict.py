@@ -67,6 +67,22 @@ def test_where_rows_are_cut_the_verdict_is_not_for_and_says_how_far_the_numbers_
     assert choice.start.reason == "bias"  # the noise alone says where to start
 
 
+def test_cut_rows_are_counted_where_nobody_declared_the_groups_however_many_the_data_could_have() -> None:
+    """With 50 rows each, 300,000 people could be in 15 million groups, more than a release may keep; here are 3."""
+    columns: dict[str, Any] = {"patient_id": plain("integer"), "stay": whole(0, 10**5), "ward": plain("text")}
+    facts = declare("stays", 300_000, columns, unit="patient_id", max_rows_per_unit=3, row_key="stay")
+    with Dataset.open(STAYS, schema=facts) as hospital:
+        risk = hospital.risk(BY_WARD, groups="thresholded", group_delta=1e-9, candidates=[1.0])
+        assert hospital.schema.max_rows_per_unit < max(np.bincount(STAYS.column("patient_id").to_numpy())) > 20
+        choice = risk.find("advantage:0.9")
+        verdict, found = choice.judge(1.0)
+    cut = int(np.maximum(np.bincount(STAYS.column("patient_id").to_numpy()) - 3, 0).sum())
+    (off,) = [each for each in found if isinstance(each, NumbersFarOff)]
+    assert verdict is Verdict.AGAINST
+    assert 0.8 * cut * 0.3 < off.typical < 1.2 * cut * 0.3
+    assert off.direction < 0.0
+
+
 def test_where_all_rows_count_the_verdict_is_for() -> None:
     choice, _ = choose(50)
     assert choice.judge(choice.start.epsilon)[0] is Verdict.FOR

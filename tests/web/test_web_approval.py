@@ -23,7 +23,7 @@ def test_fixed_epsilon_account(anna: Guest, carol: Guest, api: httpx.Client) -> 
     assert "Decide without looking" in unseen
     confirm = read_text(carol.get(f"/decide/{first}/confirm", params={"epsilon": "0.5"}).text)
     sure = 0.01 * math.exp(0.5) / (0.01 * math.exp(0.5) + 0.99)  # Bayes: 1.638 %
-    assert f"is at most {math.ceil(1e4 * sure) / 100} % sure afterwards." in confirm
+    assert f"is at most {math.ceil(1e3 * sure) / 10} % sure afterwards." in confirm
     assert "At ε = 0.5 the analyst would get count ± 6 (95 %)." in confirm  # 2e^(-0.5 · 7)/(1 + e^-0.5) < 0.05
     assert "What is spent goes from 0 to 0.5 of 1. After it, 1 more answer at the same ε is possible." in confirm
     assert carol.get(f"/decide/{first}/live").status_code == 403

@@ -299,7 +299,7 @@ def test_a_fixed_epsilon_beyond_the_preference_is_spoken_against(anna: Guest, ca
     assert "ε = 2 does not meet the preference; 0.05 does." in read_part(good, "cost")
     assert weak.count("data-against") == good.count("data-against") == 1
     assert "count ± 1 (95 %); the number itself is larger; the error is 33 % of it." in asked
-    assert "Risk: ε = 2 does not meet the preference; 0.05 does." in asked
+    assert "Risk: This question touches only 3 people: whatever it answers is about them. ε = 2 does not" in asked
     assert "You have looked at the risk of this query" in asked
     assert "Meets the preference, and is exact enough" not in asked  # no reason that the lines contradict
 

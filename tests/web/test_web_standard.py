@@ -7,11 +7,13 @@ import math
 import random
 import re
 from decimal import Decimal
+from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, get_args
 
 import pytest
 
+from dosimeter.planning import expect_share
 from dosimeter.risk import PRESETS
 from dosimeter.schema import Schema
 from dosimeter.web.decision.form import Named, word_closeness
@@ -20,7 +22,7 @@ from dosimeter.web.store import OWN
 from dosimeter.web.store.queries import STANDARDS
 from tests.known import known
 from tests.web.browsing import OpenPage, expect, find_barriers, wait_for_decision, wait_for_rest
-from tests.web.web_site import Site, StartSite, clinic_settings, copy_clinic, read_text, write_dataset
+from tests.web.web_site import Guest, Site, StartSite, clinic_settings, copy_clinic, read_text, write_dataset
 
 if TYPE_CHECKING:
     from playwright.sync_api import ViewportSize
@@ -42,6 +44,7 @@ HIDDEN = """(elements) => elements.filter((element) => {
   const above = document.elementFromPoint(box.x + box.width / 2, box.bottom - 3);
   return box.height < 10 || box.top < 0 || box.bottom > innerHeight || !element.contains(above);
 }).map((element) => element.innerText)"""
+CUT_OFF = "(lines) => lines.filter((line) => line.scrollHeight > line.clientHeight + 2).map((line) => line.innerText)"
 SCREENS: list[ViewportSize] = [
     {"width": 1366, "height": 700},
     {"width": 1400, "height": 900},
@@ -110,7 +113,9 @@ def test_page_says_little_at_once_and_keeps_the_verdict_in_sight(three: Site, op
         wait_for_rest(carol)
         lines = carol.locator("#decide .summary > div")
         expect(lines).to_have_count(3)
-        for part in (lines, carol.locator("#decide .headline"), carol.locator("#decide :is(button, .button)")):
+        assert lines.evaluate_all(CUT_OFF) == [], size
+        slider = carol.locator("#slider")
+        for part in (lines, slider, carol.locator("#decide .headline"), carol.locator("#decide :is(button, .button)")):
             assert part.evaluate_all(HIDDEN) == [], size
         if size is SCREENS[0]:
             assert 150 < carol.evaluate(COUNT_WORDS) <= MOST_WORDS
@@ -225,6 +230,46 @@ def test_noisy_test_is_judged_by_the_own_standard(site: Site) -> None:
             assert ("✗ Risk" in page) == bool(words)
 
 
+SHARES = {
+    "smoker": Fraction(1, 2),
+    "NOT smoker AND sex = 'Female'": Fraction(1, 6),
+    "district IN ('Harbour', 'Old Town') AND sex <> 'Other'": Fraction(2, 9),
+    "age > 60": None,
+    "smoker AND name LIKE 'A%'": None,
+    "sex = 'Female' OR smoker": None,
+}
+
+
+@pytest.mark.parametrize(("where", "share"), SHARES.items())
+def test_how_many_meet_a_condition_is_expected_of_declared_values_alone(where: str, share: Fraction | None) -> None:
+    """The clinic declares 3 sexes and 6 districts."""
+    settings = clinic_settings(algorithm="fixed", allow_identifying=True)
+    planner = QueryPlanner(settings, Schema.load(settings.schema))
+    prepared = planner.plan_anew(f"SELECT COUNT(*) FROM clinic WHERE {where}")
+    assert expect_share(prepared.plan.where, planner.schema) == share
+
+
+@pytest.mark.clinic(algorithm="fixed", policy="budget:3", max_epsilon=1.0)
+def test_blind_start_follows_from_how_many_are_expected(anna: Guest, carol: Guest) -> None:
+    """Noise of scale 1/ε is off by some 3/ε; at ε = 1 and 2 by 3 and 1."""
+    carol.act("/settings", standard="balanced", **DEFAULTS)
+    asked: dict[str, tuple[dict[str, str], str | None]] = {
+        "sex = 'Male' AND district <> 'Harbour' AND smoker": ({}, "0.2"),  # 5/36 of 4,000 are 556: ± 28 at most
+        "age > 60": ({}, None),
+        "age < 60": ({"wanted_error": "30"}, "0.1"),
+        "age < 50": ({"wanted_error": "1.5"}, "0.5"),
+    }
+    pages = {}
+    for where, (fields, start) in asked.items():
+        query_id = anna.ask(f"SELECT COUNT(*) FROM clinic WHERE {where}", **fields)
+        pages[where] = read_text(carol.get(f"/decide/{query_id}").text)
+        chosen = re.findall(r'value="([^"]+)" required checked', carol.get(f"/decide/{query_id}").text)
+        assert chosen == ([] if start is None else [start]), where
+    assert "No ε is selected: the schema does not tell how many people" in pages["age > 60"]
+    assert "± 1.5 is wanted, which takes ε = 2; the account does not allow it." in pages["age < 50"]
+    assert sum("is wanted" in page for page in pages.values()) == 1
+
+
 def test_noisy_test_is_described_before_and_after_a_look(three: Site) -> None:
     with three.guest("anna") as anna, three.guest("carol") as carol:
         query_id = anna.ask(SMOKERS.format("noisy"), dataset="noisy")
@@ -232,6 +277,9 @@ def test_noisy_test_is_described_before_and_after_a_look(three: Site) -> None:
         assert "people’s risks lie within about 1 % of each other" in blind
         assert "It costs ε = 0.4" in blind
         assert "0.5 ± 6" in blind  # discrete Laplace noise of scale 2 is off by at most 6 with 95 %
+        sure = 100.0 / (1.0 + 99.0 * math.exp(-0.9))  # 1 % grows by e^0.9: 0.5, and 0.4 for the test
+        assert sure < 2.5 < 1.1 * sure
+        assert "0.5 ± 6 2.5 % 0.9" in blind
         carol.act(f"/decide/{query_id}/look")
         seen = read_text(carol.get(f"/decide/{query_id}").text)
         assert "It costs ε = 0.4" in seen

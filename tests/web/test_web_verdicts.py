@@ -135,7 +135,7 @@ def check_start(live: dict[str, Any], choice: Choice) -> None:
     """The slider starts where the same preference lets the library start, and never above preset, cell or cap."""
     start = choice.start.epsilon
     if start is None:
-        assert "no ε is proposed" in live["fragments"]["start"].replace("\xa0", " ")
+        assert "No ε is proposed" in live["fragments"]["start"].replace("\xa0", " ")
         return
     assert float(live["selected"]) == start <= CAP
     assert start in choice.meeting
@@ -151,6 +151,8 @@ def check_verdict(live: dict[str, Any], choice: Choice, epsilon: float, dataset:
     assert set(given) >= {"Risk", "Answer"}
     if dataset == "clinic":
         assert given["Risk"] != "for", "under algorithm 1 no limit holds"
+        assert "Of 100 guesses" not in lines["Risk"]
+    assert given["Risk"] != "against" or not re.search(r"= [\d.]+ meets the preference", lines["Risk"]), lines
     approving = APPROVING in advice
     if approving:
         assert verdict.value == "for"

@@ -163,6 +163,15 @@ NAMED = {
     "ward, COUNT(*) FROM visits GROUP BY ward": "How many stays are there, for each ward (2 groups)?",
     "COUNT(DISTINCT patient) FROM visits": "How many patients are there?",
     "COUNT(DISTINCT patient) FROM visits WHERE ward = 'A'": "How many patients have stays with ward = 'A'?",
+    "ward, COUNT(*) FROM visits WHERE urgent AND ward = 'A' AND NOT urgent GROUP BY 1": (
+        "How many stays are there with urgent = true and ward = 'A' and urgent = false, for each ward (2 groups)?"
+    ),
+    "COUNT(*) FROM visits WHERE NOT (urgent AND ward = 'A')": (
+        "How many stays are there with NOT (urgent AND (ward = 'A'))?"
+    ),
+    "COUNT(*) FROM visits WHERE (ward = 'A' OR urgent) AND minutes > 5": (
+        "How many stays are there with ((ward = 'A') OR urgent) AND (minutes > 5)?"
+    ),
     "COUNT(DISTINCT doctor) FROM visits": "How many different values are there of doctor?",
     "COUNT(minutes) FROM visits WHERE urgent": "How many stays with urgent = true have a value of minutes?",
     "AVG(minutes) FROM visits": "What is the average minutes over all stays?",

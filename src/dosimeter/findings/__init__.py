@@ -34,10 +34,11 @@ from dosimeter.findings.on_account import (
     TestCosts,
     write_reading,
 )
-from dosimeter.findings.on_answer import Finds, MetButNotGranted
+from dosimeter.findings.on_answer import Finds, MetButNotGranted, NotAsExactAsAsked
 from dosimeter.findings.on_method import Remark
 from dosimeter.findings.on_people import FEW, BeyondStandard, FailsPreference, LooserThanOwn
 from dosimeter.findings.sentences import word, word_all
 from dosimeter.findings.starting import Start, find_start, pick_start
 from dosimeter.findings.telling import tell
 from dosimeter.findings.verdict import Summary, Verdict, summarize
+from dosimeter.findings.words_on_answer import round_up

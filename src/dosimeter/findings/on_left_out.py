@@ -118,6 +118,10 @@ def _percent(share: float) -> str:
     return f"{format_number(100.0 * share, 2)} %"
 
 
+def _two_digits(size: float) -> str:
+    return format_number(float(f"{size:.2g}"), 2)
+
+
 def word_off(found: NumbersOff, called: Words) -> str:
     """Say how far the numbers are off, and by what."""
     causes = []
@@ -126,15 +130,13 @@ def word_off(found: NumbersOff, called: Words) -> str:
     if found.clamped:
         causes.append(f"values of {join_names(found.clamped)} beyond their bounds count as the bounds")
     name = f"{found.column} is" if found.named else "the numbers are"
-    size = format_number(found.typical, 2)
+    size = _two_digits(found.typical)
     way = "too small" if found.direction < 0 else "too large" if found.direction > 0 else "off"
     of = " of the range" if found.bounded else ""
     share = f" ({_percent(found.relative)}{of})" if found.relative else ""
     if found.relative >= MANY_TIMES:
         share = f" ({format_number(found.relative, 2)} times the {'range' if found.bounded else 'number'})"
-    most = (
-        "" if found.worst < 2.0 * found.typical else f", and up to {format_number(found.worst, 2)} in the worst group"
-    )
+    most = "" if found.worst < 2.0 * found.typical else f", and up to {_two_digits(found.worst)} in the worst group"
     told = f"{name} about {size} {way}{share}{most}, whatever ε is"
     begun = ", and ".join(causes)
     return f"{begun[0].upper()}{begun[1:]}, so {told}." if begun else f"{told[0].upper()}{told[1:]}."

@@ -255,10 +255,10 @@ def _word_fails(found: people.FailsPreference | people.FailsByAccuracy) -> str:
 
 
 def _word_by_groups(found: people.AllowedByGroups, called: Words) -> str:
+    by_cell = "no ε" if found.by_cell is None else f"ε = {format_epsilon(found.by_cell)}"
     return (
-        f"The preference allows ε = {format_epsilon(found.epsilon)} only because the noise in all groups is counted. "
-        f"Counting only the noise that one {called.individual}'s {called.rows} can reach, as without groups, it allows "
-        f"{'none' if found.by_cell is None else format_epsilon(found.by_cell)}."
+        f"ε = {format_epsilon(found.epsilon)} is allowed only because the noise in all groups is counted; by the noise "
+        f"that one {called.individual} can reach, {by_cell} would be."
     )
 
 
@@ -270,10 +270,7 @@ def _word_looser(found: people.LooserThanOwn) -> str:
 
 def _word_test(found: people.TestAtWorst) -> str:
     likely = "none" if found.likely is None else f"ε = {format_epsilon(found.likely)}"
-    return (
-        f"The noisy test likely finds {likely}; at worst {format_epsilon(found.epsilon)}, and "
-        f"{format_number(found.charge, 6)} is spent with the test."
-    )
+    return f"The noisy test likely finds {likely}; at worst {format_epsilon(found.epsilon)}."
 
 
 # ---------------------------------------------------------------- the table

@@ -22,7 +22,9 @@ if TYPE_CHECKING:
 USUAL = 0.05
 """The typical relative error that the start gives where no accuracy is wanted (E6)."""
 
-Reason = Literal["wanted", "usual", "bias", "preference", "cells", "guesses", "account", "unmet", "refused", "given"]
+Reason = Literal[
+    "wanted", "usual", "range", "bias", "preference", "cells", "guesses", "account", "unmet", "refused", "given"
+]
 
 
 class Accuracy(Protocol):
@@ -30,6 +32,9 @@ class Accuracy(Protocol):
 
     def is_within(self, wanted: float, *, relative: bool = False, noise_alone: bool = False) -> bool: ...
     def is_biased_beyond(self, wanted: float, *, relative: bool = False) -> bool: ...
+
+    @property
+    def only_bounded(self) -> bool: ...
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -109,12 +114,14 @@ def _find_exact_enough(
     def is_exact(epsilon: float) -> bool:
         return accuracies[epsilon].is_within(limit, relative=relative, noise_alone=biased)
 
-    return is_exact, "bias" if biased else "usual" if wanted is None else "wanted"
+    usual: Reason = "range" if all(each.only_bounded for each in accuracies.values()) else "usual"
+    return is_exact, "bias" if biased else usual if wanted is None else "wanted"
 
 
 _WORDS: Mapping[Reason, Callable[[Start], str]] = {
     "wanted": lambda start: f"the smallest that gives ± {format_number(start.wanted or 0.0, 4)}, as asked",
     "usual": lambda start: f"the smallest with a typical error of {USUAL:.0%}".replace("%", " %"),
+    "range": lambda start: f"the smallest with a typical error of {USUAL:.0%} of the range".replace("%", " %"),
     "bias": lambda start: "the smallest whose noise is small enough; what is cut is more",
     "preference": lambda start: (
         "the preference allows none of them" if start.epsilon is None else "the largest that the preference allows"

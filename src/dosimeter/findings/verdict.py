@@ -53,8 +53,8 @@ class Summary:
 
     @property
     def told(self) -> str:
-        """Return all of its sentences."""
-        return " ".join((*(line.words for line in self.lines), self.advice))
+        """Return the sentences of the lines."""
+        return " ".join(line.words for line in self.lines)
 
     def write(self) -> tuple[str, ...]:
         """Return each line with its mark, and last what to do, as text."""
@@ -68,6 +68,9 @@ _LINES: Mapping[str, tuple[Subject, tuple[type[Finding], ...]]] = {
     "Risk": (
         Subject.PEOPLE,
         (
+            people.NobodyTouched,
+            people.FewTouched,
+            people.FewInGroup,
             people.TestAtWorst,
             people.BeyondStandard,
             people.MetByAll,
@@ -105,10 +108,9 @@ TOLD: tuple[type[Finding], ...] = tuple(kind for _, kinds in _LINES.values() for
 _WHAT_TO_DO: Mapping[type[Finding], str] = {
     people.SinglesOut: "Deny it, or ask for changes.",
     people.NobodyTouched: "Deny it, or ask for changes.",
-    left.NumbersFarOff: "Ask for changes, or let more rows and values count.",
     people.BeyondStandard: "Deny it, or ask for changes; stricter settings would find less.",
     people.FailsPreference: "Choose another, or ask for changes.",
-    people.FailsByAccuracy: "Choose another, or ask for changes.",
+    people.FailsByAccuracy: "Choose another preference, or ask for changes.",
     people.FewTouched: "Ask for changes, unless the purpose is worth exposing them.",
     people.FewInGroup: "Ask for larger groups, unless the purpose is worth exposing them.",
     answer.NotAsExactAsAsked: "Ask whether a larger error would do.",
@@ -123,14 +125,15 @@ def summarize(findings: Sequence[Finding], called: Words = PLAIN) -> Summary:
     """
     lines = []
     for name, (about, told) in _LINES.items():
-        shown = [each for kind in told for each in findings if isinstance(each, kind) and not _is_slight(each)]
-        if any(isinstance(each, people.FoundFromData) for each in shown):  # no limit holds (G2)
-            shown = [each for each in shown if not isinstance(each, people.RightGuesses)]
+        own = [each for each in findings if each.about is about]
+        verdict = judge(own)
+        unsaid = _belie(verdict, findings)
+        listed = (each for kind in told for each in own if isinstance(each, kind))
+        shown = [each for each in listed if not isinstance(each, unsaid) and not _is_slight(each)]
         if shown:
-            verdict = judge(each for each in findings if each.about is about)
-            against = [each for each in findings if each.about is about and each.weight is Weight.AGAINST]
-            if not set(against) & set(shown):  # what speaks against it comes first, and nothing that approves
-                shown = [*against[:1], *(each for each in shown if not (against and isinstance(each, APPROVING)))]
+            against = [each for each in own if each.weight is Weight.AGAINST]
+            if not any(each in shown for each in against):  # what speaks against it comes first
+                shown = [*against[:1], *shown]
             approving = not isinstance(shown[0], (account.Spends, people.FailsByAccuracy))
             if verdict is Verdict.FOR and not approving:
                 verdict = Verdict.OPEN  # a cost speaks for nothing, and nor does what fails by accuracy
@@ -143,6 +146,13 @@ def summarize(findings: Sequence[Finding], called: Words = PLAIN) -> Summary:
 def _is_slight(found: Finding) -> bool:
     """Return whether what is left out moves the numbers by so little that only a note says it."""
     return isinstance(found, left.NumbersOff) and found.relative < left.SLIGHT
+
+
+def _belie(verdict: Verdict, findings: Sequence[Finding]) -> tuple[type[Finding], ...]:
+    """Return the kinds of findings that a line must not tell, since its mark or another sentence says otherwise."""
+    approving = APPROVING if verdict is Verdict.AGAINST else ()
+    hidden = any(isinstance(each, people.FoundFromData) for each in findings)  # no limit holds (G2)
+    return (*approving, people.RightGuesses) if hidden else approving
 
 
 def _advise(findings: Sequence[Finding], verdict: Verdict, called: Words) -> list[str]:
@@ -161,11 +171,23 @@ def _advise(findings: Sequence[Finding], verdict: Verdict, called: Words) -> lis
     return [*told, word(answer.Rough()) if rough else "Judge the purpose."]
 
 
+def _find_what_to_do(first: Finding, findings: Sequence[Finding]) -> str:
+    """Return what to do about the gravest finding; "" if there is nothing to say."""
+    if isinstance(first, left.NumbersFarOff):
+        more = [*(["rows"] if first.cut else []), *(["values"] if first.clamped or not first.cut else [])]
+        return f"Ask for changes, or let more {' and '.join(more)} count."
+    by_groups = any(isinstance(each, answer.Errors) and not each.alone for each in findings)
+    if isinstance(first, people.FailsByAccuracy) and first.found is None and by_groups:
+        return "Ask for larger groups, or choose another preference."
+    return _WHAT_TO_DO.get(type(first), "")
+
+
 def _advise_against(first: Finding, findings: Sequence[Finding], called: Words) -> list[str]:
     """Return the sentences on the gravest finding, and on what would help."""
     if not isinstance(first, (answer.WorthLittle, answer.AnyValue)):
         fits = isinstance(first, answer.NotAsExactAsAsked) and first.granted and first.meets
-        return [word(first, called), *([_WHAT_TO_DO[type(first)]] if type(first) in _WHAT_TO_DO and not fits else [])]
+        told = [] if isinstance(first, people.SinglesOut) else [word(first, called)]  # that is an alarm by itself
+        return [*told, *filter(None, [] if fits else [_find_what_to_do(first, findings)])]
     more = next((each for each in findings if isinstance(each, answer.WorthMoreAt)), None)
     coarser = next((each for each in findings if isinstance(each, answer.CoarserQuery)), None)
     by_groups = any(type(each) is people.AllowedByGroups for each in findings)

@@ -15,23 +15,36 @@ if TYPE_CHECKING:
     from dosimeter.risk import AnswerAccuracy
 
 
+_MANY = 1_000.0
+
+
 def word_errors(
-    columns: Sequence[str], accuracy: AnswerAccuracy, *, most: int | None = None, called: Words = PLAIN
+    columns: Sequence[str],
+    accuracy: AnswerAccuracy,
+    *,
+    most: int | None = None,
+    called: Words = PLAIN,
+    larger: bool = True,
 ) -> str:
     """Say how large the 95 % errors of an answer are, and how many of its numbers are no larger than their error.
 
+    The error of a number drawn by rank is given as a value where the data tell it, otherwise in rows (E3).
     If some numbers have too few people to tell, or no error, also say how many. ``most``: name so many columns and only
-    count the others, unless there is just one other. By default all are named. ``called``: as for ``word``. No full
-    stop at the end.
+    count the others, unless there is just one other. By default all are named. ``called``: as for ``word``. ``larger``:
+    say that all numbers are larger than their error where they are. No full stop at the end.
     """
-    found = zip(columns, accuracy.errors, accuracy.typical, strict=True)
     errors = [
-        _word_error(name, worst, typical, called.rows if in_rows else None) for name, (worst, in_rows), typical in found
+        _word_error(name, own.worst, own.typical, None)
+        if in_rows and own.typical is not None and own.worst is not None
+        else _word_error(name, worst, typical, called.rows if in_rows else None)
+        for name, (worst, in_rows), typical, own in zip(
+            columns, accuracy.errors, accuracy.typical, accuracy.columns, strict=True
+        )
     ]
     if most is not None and len(errors) > most + 1:
         errors = [*errors[:most], f"{len(errors) - most:,} more"]
     told = f"{', '.join(errors)} (95 %)"
-    if accuracy.numbers and (accuracy.drowned or not accuracy.is_biased):  # where all are larger, the bias is told
+    if accuracy.numbers and (accuracy.drowned or (larger and not accuracy.is_biased)):
         told += f"; {_word_drowned(accuracy.drowned, accuracy.numbers, what=_name_numbers(accuracy))}"
     if accuracy.lost:
         told += f"; {_word_lost(accuracy.lost, accuracy.bounded)}"
@@ -46,18 +59,23 @@ def word_errors(
 
 
 def word_gain(found: answer.Errors, called: Words) -> str:
-    told = word_errors(found.columns, found.accuracy, most=found.most, called=called)
+    worst = None if found.alone or found.share is None else _find_worst(found.accuracy)
+    told = word_errors(found.columns, found.accuracy, most=found.most, called=called, larger=worst is None)
     if found.accuracy.is_biased:  # how much is told beside it
-        errors, *lost = told.split("; ")
+        errors, *lost = told.removeprefix(f"{found.columns[0]} " if len(found.columns) == 1 else "").split("; ")
         small = found.accuracy.drowned or found.accuracy.lost
         both = f"; {'with what is cut or clamped, ' if small else ''}{'; '.join(lost)}" if lost else ""
         share = found.accuracy.noise_share
         if share is not None and share < 1.0:
             errors += f", {'' if found.alone else 'typically '}{_word_share(found, share)}"
         return f"At ε = {format_epsilon(found.epsilon)} the noise adds {errors}{both}."
-    if found.share is not None and found.share < 1.0:  # otherwise it is told that the error is larger
+    if found.share == 0.0:
+        told += "; it is exact" if found.alone else "; a typical one is exact"
+    elif found.share is not None and found.share < 1.0:  # otherwise it is told that the error is larger
         percent = _word_share(found, found.share)
         told += f"; the error is {percent}" if found.alone else f"; a typical one is off by up to {percent}"
+    if worst is not None:
+        told += f", the worst by {format_number(100.0 * worst, 2)} %"
     return f"At ε = {format_epsilon(found.epsilon)} the analyst would get {told}."
 
 
@@ -75,18 +93,29 @@ def _word_error(name: str, worst: float | None, typical: float | None, rows: str
     """
     if worst is None:
         return f"{name} without an error bound"
-    largest = format_error(worst, rows)
+    largest = _word_size(worst, rows)
     if rows is not None:
         return f"{name} {largest}"
     if typical is None:
         return f"{name} {largest} at most, where it can be told"
-    usual = format_error(typical)
+    usual = _word_size(typical)
     return f"{name} {usual}" if usual == largest else f"{name} {usual} in a typical group and {largest} in the worst"
 
 
 def _name_numbers(accuracy: AnswerAccuracy) -> tuple[str, str]:
     """Return what one, and several, of the numbers are called that are compared with their own error."""
     return ("the count or sum", "counts and sums") if accuracy.bounded else ("the number itself", "numbers")
+
+
+def _word_size(error: float, rows: str | None = None) -> str:
+    """Write a 95 % error in a sentence: from 1,000 on rounded up to two digits."""
+    return format_error(error, rows) if rows is not None or not _MANY <= error < math.inf else f"± {round_up(error)}"
+
+
+def _find_worst(accuracy: AnswerAccuracy) -> float | None:
+    """Return the largest relative error of several counts or sums that are all larger than their errors; else None."""
+    clear = accuracy.numbers > 1 and not (accuracy.drowned or accuracy.lost or accuracy.bounded)
+    return accuracy.relative if clear else None
 
 
 def _word_drowned(

@@ -183,7 +183,7 @@ def measure_plain(plan: QueryPlan, tables: DeclaredTables, left_out: LeftOut) ->
     if left_out.unread:
         return None
     try:
-        wide = plan_query(plan.sql, _widen(plan.declared_schema or plan.schema, tables, left_out), options)
+        wide = plan_query(plan.sql, _widen(plan, tables, left_out), options)
         if delta is None:
             wide = _take_groups(wide, plan, declared=not left_out.in_totals)
         return wide, measure_rows(wide, tables.find_rows(wide, whole=True))
@@ -203,8 +203,13 @@ def _take_groups(wide: QueryPlan, plan: QueryPlan, *, declared: bool) -> QueryPl
     return replace(wide, groups=take(plan.groups), further=further, declared=declared)
 
 
-def _widen(schema: Schema, tables: DeclaredTables, left_out: LeftOut) -> Schema:
-    """Return the schema with which nothing is left out: as many rows each, and bounds as wide, as the data have."""
+def _widen(plan: QueryPlan, tables: DeclaredTables, left_out: LeftOut) -> Schema:
+    """Return the schema with which nothing is left out: as many rows each, and bounds as wide, as the data have.
+
+    With undeclared groups nobody is declared: how many groups the data could have is no matter, since they are read.
+    """
+    schema = plan.declared_schema or plan.schema
+    n = None if plan.threshold else schema.individuals
 
     def widen(column: Column, name: str) -> Column:
         found = left_out.clamped.get(name)
@@ -223,7 +228,7 @@ def _widen(schema: Schema, tables: DeclaredTables, left_out: LeftOut) -> Schema:
         schema,
         columns={name: widen(column, name) for name, column in schema.columns.items()},
         max_rows_per_unit=max(schema.max_rows_per_unit, tables.most_rows(None)),
-        individuals=None if schema.individuals is None else max(schema.individuals, tables.count_people()),
+        individuals=None if n is None else max(n, tables.count_people()),
         tables={**schema.tables, **joined},
     )
 

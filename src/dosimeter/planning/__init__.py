@@ -40,6 +40,7 @@ from dosimeter.planning.query_plan import (
     QueryPlan,
     Threshold,
 )
+from dosimeter.planning.rows.declared_groups import expect_share
 from dosimeter.planning.rows.joins import (
     find_column,
     joined_relation,

@@ -106,6 +106,11 @@ class AnswerAccuracy(Private):
         return any((bias.relative if relative else bias.typical) > wanted for bias in known)
 
     @property
+    def only_bounded(self) -> bool:
+        """Return whether every number lies within bounds, so that relative errors are over their width (E6)."""
+        return all(each.bounded for each in self.columns)
+
+    @property
     def share(self) -> float | None:
         """Return the relative total error of a typical number, in the column where it is largest; None without one."""
         shares = [each.find_usual(relative=True) for each in self.columns]

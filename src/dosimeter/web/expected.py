@@ -14,7 +14,7 @@ import numpy as np
 
 from dosimeter.arrays import FloatArray
 from dosimeter.measures import Centred, CentredSquares, Sum, Total
-from dosimeter.planning import QueryPlan
+from dosimeter.planning import QueryPlan, expect_share
 from dosimeter.postprocess import (
     Keys,
     Numbers,
@@ -79,19 +79,23 @@ def _scale(prepared: PreparedRelease, epsilon: float) -> float:
     return prepared.mechanism.scale(prepared.plan.sensitivity(prepared.mechanism.norm), epsilon)
 
 
-def expect_accuracies(prepared: PreparedRelease, epsilons: Sequence[float]) -> dict[float, AnswerAccuracy]:
-    """Return the accuracy to expect at each ε if the declared people were spread evenly over groups and bounds.
+def expect_accuracies(
+    prepared: PreparedRelease, epsilons: Sequence[float], *, sized: bool = True
+) -> dict[float, AnswerAccuracy]:
+    """Return the accuracy to expect at each ε if the declared people were spread evenly over values and bounds.
 
-    Nothing is read from the data. Empty where the schema declares no number of people, or no groups.
+    Nothing is read from the data. Empty where the schema does not tell how many people there are or, if errors depend
+    on it (``sized``), how many meet the WHERE.
     """
     plan, people = prepared.plan, prepared.plan.schema.individuals
-    if people is None or plan.k is None or not plan.aggregate_names:
+    shares = [expect_share(block.where, plan.schema) for block in plan.answered]
+    if people is None or plan.k is None or not plan.aggregate_names or (sized and None in shares):
         return {}
     ordered = sorted(epsilons)
     numbers: list[tuple[Keys, Numbers]] = []
     ranked: dict[tuple[int, int], FloatArray] = {}
     for at, block in enumerate(plan.answered):
-        size = Fraction(people, max(1, len(block.group_keys or ())))
+        size = (shares[at] or 1) * Fraction(people, max(1, len(block.group_keys or ())))
         numbers.append(([(None,) * len(block.groups)], [_expect_numbers(block, size)]))
         for place, rank in block.ranks.items():  # by how many of a group's rows, as a share of the width
             rows = np.array([plan.rank_error(rank, epsilon, count_drawn(plan)) for epsilon in ordered])

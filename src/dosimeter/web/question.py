@@ -201,9 +201,16 @@ def _write_where(condition: str) -> str:
     """Return a WHERE as people write it: '2020-01-31' without its CAST, ≥ for >=, ``ill = true`` for ``ill``."""
     plain = re.sub(r"CAST\(('[^']*') AS (?:DATE|TIMESTAMP)\)", r"\1", _plain(condition))
     plain = re.sub(r"('(?:[^']|'')*')|(>=|<=|<>)", lambda found: found[1] or _SIGNS[found[2]], plain)
-    parts = re.findall(r"\(([^()]*)\)", plain)
-    if parts and plain == " AND ".join(f"({part})" for part in parts):
-        return " and ".join(_compare(part) for part in parts)
+    part = r"(?:\([^()]*\)|(?:NOT )?[A-Za-z_]\w*)"
+    several = rf"{part}(?: AND {part})+"
+    joined = re.fullmatch(r"[^']*(?:'[^'()]*'[^']*)*", plain) and not re.search(r" OR |NOT \(", plain)
+    while joined and (inner := re.search(rf"\(({several})\)", plain)):
+        plain = plain.replace(inner[0], inner[1])
+    if re.fullmatch(several, plain):
+        found = [
+            each if " OR " in each else each.removeprefix("(").removesuffix(")") for each in re.findall(part, plain)
+        ]
+        return " and ".join(_compare(each) for each in found if each != "AND")
     return _compare(plain)
 
 

@@ -1,4 +1,4 @@
-"""The declared values of a GROUP BY expression (C8): from the schema alone, never from the data."""
+"""What declared values tell of a GROUP BY (C8) and of a WHERE: from the schema alone, never from the data."""
 
 from __future__ import annotations
 
@@ -330,3 +330,36 @@ def _date_part_values(tree: exp.Expression, schema: Schema) -> tuple[Scalar, ...
         return None
     years = [int(evaluate_row(tree, {subject.name: bound})) for bound in bounds]
     return tuple(range(years[0], years[1] + 1))
+
+
+def expect_share(where: exp.Expression | None, schema: Schema) -> Fraction | None:
+    """Return the share of rows that meet a WHERE if all declared values are equally frequent.
+
+    None where declared values alone do not tell, as of a comparison with a number.
+    """
+    match where:
+        case None:
+            return Fraction(1)
+        case exp.Paren():
+            return expect_share(where.this, schema)
+        case exp.Not():
+            inner = expect_share(where.this, schema)
+            return None if inner is None else 1 - inner
+        case exp.And():
+            both = expect_share(where.this, schema), expect_share(where.expression, schema)
+            return None if both[0] is None or both[1] is None else both[0] * both[1]
+        case exp.Column() as column:
+            chosen = 1
+        case exp.EQ(this=exp.Column() as column) | exp.NEQ(this=exp.Column() as column):
+            chosen = 1
+        case exp.In(this=exp.Column() as column):
+            chosen = len(where.expressions)
+        case _:
+            return None
+    declared = schema.columns.get(column.name)
+    if declared is None:
+        return None
+    values = 2 if declared.type is ColumnType.BOOLEAN else len(declared.values or ())
+    if not 0 < chosen < values:
+        return None
+    return 1 - Fraction(1, values) if isinstance(where, exp.NEQ) else Fraction(chosen, values)

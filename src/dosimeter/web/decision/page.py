@@ -36,12 +36,14 @@ from dosimeter.web.decision.offer import Offer, make_offer
 from dosimeter.web.decision.standard import Standard, read_standards
 from dosimeter.web.decision.unseen import (
     BlindChoice,
-    count_shown,
     expect_unseen,
     explain_missing,
+    find_shown,
     find_unseen_start,
     list_choices,
+    list_uncounted,
     word_suspicion,
+    word_unattained,
 )
 from dosimeter.web.decision.view import DecisionView, build_view
 from dosimeter.web.expected import find_needed
@@ -101,11 +103,12 @@ class UnseenPage:
     """What a controller knows without looking at the data: the account, and what query and schema decide.
 
     ``barred``: why nothing can be approved; "" if something can. ``choices``: the candidates that are offered;
-    ``missing``: a sentence on the others. ``expected``: the errors by column.
-    ``enough``: the smallest ε that gives the wanted error. ``limit``: the largest ε that the controller's ``standard``
-    allows whatever the data; None if the schema does not tell. ``start``: the ε that is selected at first; None if none
-    is. ``shown``: after how many of the choices the smaller ones are folded; ``beyond``: how many of the largest are
-    folded, because the standard allows none of them. ``cost``: what an approval costs.
+    ``missing``: a sentence on the others. ``expected``: the errors by column. ``facts``: which rows and values do not
+    count, by the schema. ``unattained``: why no allowed ε gives the wanted error; "" if one does. ``limit``:
+    the largest ε that the controller's ``standard`` allows whatever the data; None if the schema does not tell.
+    ``start``: the ε that is selected at first; None if none is. ``first`` and ``shown``: before and after which of the
+    choices the others are folded; ``beyond``: how many of the largest the standard does not allow. ``cost``: what an
+    approval costs.
     ``risk``: what an attacker could learn, where the noisy test finds ε. ``preview``: the answer as its analyst will
     see it.
     """
@@ -117,10 +120,12 @@ class UnseenPage:
     choices: tuple[BlindChoice, ...]
     missing: str
     expected: ExpectedErrors
-    enough: float | None  # the smallest of the choices with the wanted accuracy
+    facts: tuple[str, ...]
+    unattained: str
     limit: float | None
     standard: Standard
     start: Start | None
+    first: int
     shown: int
     beyond: int
     cost: CostView
@@ -258,22 +263,26 @@ def show_earlier(case: Case, entry: Entry) -> ShownAnswer | None:
 def _describe_unseen(state: ServerState, case: Case, offer: Offer, head: PageHead, standard: Standard) -> UnseenPage:
     refused, choices = offer.refuse(offer.largest), tuple(list_choices(offer, case.prepared))
     wanted, limit = case.query.wanted_error, standard.find_limit(case.prepared, offer.remaining)
-    enough = None if wanted is None else find_needed(case.prepared, wanted, offer.remaining, most=None)
-    start = None if offer.testing else find_unseen_start(case.prepared, offer.remaining, limit, wanted)
+    needed = None if wanted is None else find_needed(case.prepared, wanted, offer.candidates, most=None)
+    start = None if offer.testing else find_unseen_start(case.prepared, offer.remaining, limit, wanted, needed)
     begun = None if start is None else start.epsilon
-    matter = [each for each in (head.form.epsilon, enough, begun) if each is not None]
+    matter = [each for each in (head.form.epsilon, begun) if each is not None]
+    beyond = 0 if limit is None or offer.testing else sum(each.epsilon > limit for each in choices)
+    first, shown = find_shown(choices, beyond, matter)
     return UnseenPage(
         head=head,
         barred="" if refused is None else refused.message,
         choices=choices,
         missing=explain_missing(offer),
         expected=expect_unseen(case.prepared, [choice.epsilon for choice in choices]),
-        enough=enough,
+        facts=list_uncounted(case.prepared.plan),
+        unattained="" if offer.testing else word_unattained(offer, wanted, needed, limit),
         limit=limit,
         standard=standard,
         start=start,
-        shown=count_shown(choices, matter),
-        beyond=0 if begun is None or limit is None else sum(each.epsilon > limit for each in choices),
+        first=first,
+        shown=shown,
+        beyond=beyond,
         cost=view_cost(offer, offer.largest),
         risk=word_suspicion(offer, case.prepared, None) if offer.testing else "",
         preview=preview_for_analyst(state, case, offer, head.form.epsilon or begun or offer.largest, chosen=False),

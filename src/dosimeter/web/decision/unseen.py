@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from dosimeter.findings import Start, pick_start, write_reading
-from dosimeter.planning import find_even_chance
+from dosimeter.findings import NotAsExactAsAsked, Start, pick_start, round_up, word, write_reading
+from dosimeter.planning import QueryPlan, find_even_chance
+from dosimeter.postprocess import list_facts, word_facts
 from dosimeter.release import PreparedRelease
 from dosimeter.risk import posterior_probability
 from dosimeter.show import format_epsilon, format_number
@@ -40,7 +41,7 @@ def list_choices(offer: Offer, prepared: PreparedRelease) -> list[BlindChoice]:
     return [
         BlindChoice(
             epsilon=epsilon,
-            suspicion=_limit_suspicion(prepared, epsilon),
+            suspicion=_limit_suspicion(prepared, epsilon + float(offer.charges.epsilon_svt)),
             after=write_reading(float(offer.charges.after(epsilon).epsilon)),
             threshold=find_even_chance(plan, mechanism, mechanism.scale(plan.sensitivity(mechanism.norm), epsilon)),
         )
@@ -50,27 +51,44 @@ def list_choices(offer: Offer, prepared: PreparedRelease) -> list[BlindChoice]:
 
 LEAST_SHOWN = 0.1
 """Smaller candidates are folded, unless one of them matters."""
+ABOVE_SHOWN = 3
+"""How many candidates above all that matter are shown; larger ones are folded."""
 
 
-def count_shown(choices: Sequence[BlindChoice], matter: Sequence[float]) -> int:
-    """Return how many of the choices are shown at once: all down to 0.1 and down to each that matters; at least one."""
-    least = min([LEAST_SHOWN, *matter])
-    return max(1, sum(each.epsilon >= least for each in choices)) if choices else 0
+def find_shown(choices: Sequence[BlindChoice], beyond: int, matter: Sequence[float]) -> tuple[int, int]:
+    """Return which of the choices are shown at once, the first of them and the end: those that matter and some around.
+
+    ``beyond``: how many of the first the standard does not allow.
+    """
+    least, largest = min([LEAST_SHOWN, *matter]), max(matter, default=math.inf)
+    above = sum(each.epsilon > largest for each in choices)
+    first = max(beyond, above - ABOVE_SHOWN)
+    return first, max(min(first + 1, len(choices)), sum(each.epsilon >= least for each in choices))
 
 
 def find_unseen_start(
-    prepared: PreparedRelease, granted: Sequence[float], limit: float | None, wanted: float | None
+    prepared: PreparedRelease, granted: Sequence[float], limit: float | None, wanted: float | None, needed: float | None
 ) -> Start | None:
     """Return where to start before anybody looked: by the accuracy that the schema alone lets expect.
 
     ``granted``: the candidates that the account still allows. ``limit``: the largest that the controller's standard
-    allows whatever the data; None if the schema does not tell. None where it does not tell how exact an answer would
-    be: then no ε is selected.
+    allows whatever the data; None if the schema does not tell. ``needed``: the smallest candidate that gives the wanted
+    error, granted or not, if the schema tells. The result is None where it does not tell how exact an answer would be:
+    then no ε is selected.
     """
-    accuracies = expect_accuracies(prepared, granted)
+    accuracies = expect_accuracies(prepared, granted, sized=needed is None)
     if not accuracies:
         return None
     return pick_start(granted, granted, accuracies, wanted, most=math.inf if limit is None else limit)
+
+
+def list_uncounted(plan: QueryPlan) -> tuple[str, ...]:
+    """Return which rows and values do not count as they are, by the schema, in sentences."""
+    facts = list_facts(plan, None, clamp=False, errors=False)
+    bounded = tuple(replace(each, step=None) for each in facts.bounded)
+    return word_facts(
+        replace(facts, bounded=bounded, cut_texts=(), grouped=False, thresholded=False, counted_groups=(), totals=False)
+    )
 
 
 def expect_unseen(prepared: PreparedRelease, epsilons: Sequence[float]) -> ExpectedErrors:
@@ -78,12 +96,22 @@ def expect_unseen(prepared: PreparedRelease, epsilons: Sequence[float]) -> Expec
     return expect_errors(prepared, epsilons, most=MOST_COLUMNS)
 
 
+def word_unattained(offer: Offer, wanted: float | None, needed: float | None, limit: float | None) -> str:
+    """Say that the wanted error takes an ε that the account or the standard does not allow; "" if it does not.
+
+    ``needed`` and ``limit``: as for ``find_unseen_start``.
+    """
+    granted = needed in offer.remaining
+    if wanted is None or needed is None or (granted and (limit is None or needed <= limit)):
+        return ""
+    return word(NotAsExactAsAsked(wanted, needed, granted, meets=False, found=limit))
+
+
 def _limit_suspicion(prepared: PreparedRelease, epsilon: float) -> str:
     """Return what a suspicion of 1 % can become (P3), in percent, rounded up; "" where the noise has no such limit."""
     if not prepared.mechanism.pure or prepared.plan.threshold:
         return ""
-    belief = 100.0 * posterior_probability(SUSPICION, epsilon)
-    return f"{math.ceil(100.0 * belief) / 100.0:g} %"
+    return f"{round_up(100.0 * posterior_probability(SUSPICION, epsilon), most=100)} %"
 
 
 def word_suspicion(offer: Offer, prepared: PreparedRelease, epsilon: float | None) -> str:

@@ -66,7 +66,7 @@ MOST_NOTES = 4
 
 @dataclass(frozen=True, slots=True)
 class SliderStart:
-    """The ε at which the slider starts, and why."""
+    """The ε at which the slider starts, and a sentence on why."""
 
     epsilon: float
     why: str
@@ -95,6 +95,7 @@ class DecisionView:
     - The ε at which the slider is (``selected``). ``valuetext``: this ε, whether it meets the preference, and the
       errors, in words. ``refusal``: why this ε may not be approved; None if it may. ``instead``: another ε that may be
       approved; None if none may.
+      ``advice``: what to do; "" where ``refusal`` says it all.
     - The answer at this ε. ``steps``: what the next candidates would change. ``wanted``: which ε gives the error that
       the analyst wants. ``column``: the column whose errors are drawn. ``errors``: by ε, of this
       column or of all columns, if these are few.
@@ -105,6 +106,7 @@ class DecisionView:
     offer: Offer
     choice: Choice
     cautions: Sequence[Finding]
+    advice: str
     line: str
     states: tuple[str, ...]
     notes: tuple[str, ...]
@@ -165,6 +167,10 @@ def build_view(
     found = find_for_approval(measured, offer, selected, cost.findings, wanted=wanted_error, own=own)
     called = measured.risk.plan.words
     told, refusal, summary = pick(found, (*GIVEN, *STATES)), offer.refuse(selected), summarize(found, called)
+    advice = summary.advice if refusal is None else ""
+    cautions = list_cautions(found, f"{summary.told} {advice}", selected, called)
+    if refusal is not None and refusal.message in summary.told and not cautions:
+        advice = summary.advice
     against = [each for each in pick(told, GIVEN) if each.weight is Weight.AGAINST]
     line = word_all(against, called)  # why nothing is found
     states = word_all((each for each in pick(told, STATES) if each.weight is Weight.WARNING), called)
@@ -173,7 +179,8 @@ def build_view(
         measured=measured,
         offer=offer,
         choice=choice,
-        cautions=list_cautions(found, summary.told if refusal is None else "", selected, called),
+        cautions=cautions,
+        advice=advice,
         line=" ".join(line),
         states=states,
         notes=tuple(note for note in dict.fromkeys(remarks) if note not in (*line, *states)),
@@ -220,7 +227,9 @@ def _list_measures(offer: Offer, found: Sequence[Finding], called: Words) -> Ite
             case people.TestAtWorst():
                 yield RiskSentence("note", "What follows is for the largest ε that the test can find.")
             case people.LimitsHold() if offer.algorithm == "find":
-                yield RiskSentence("note", word(each, called), aside=True)
+                yield RiskSentence(
+                    "note", "These limits hold for an ε that was fixed beforehand, which this one is not."
+                )
 
 
 def _find_instead(offer: Offer, selected: float, start: float) -> float | None:
@@ -243,12 +252,15 @@ def find_slider_start(measured: MeasuredQuery, offer: Offer, choice: Choice, wan
     is one, otherwise at the smallest.
     """
     if offer.testing and offer.found is not None:
-        return SliderStart(offer.found, "the ε that the noisy test likely finds")
+        return SliderStart(offer.found, "Starts here: the ε that the noisy test likely finds.")
     start = find_start(choice, measured.answers, offer.remaining, wanted_error)
     if start.epsilon is not None:
-        return SliderStart(start.epsilon, start.why)
+        return SliderStart(start.epsilon, f"Starts here: {start.why}.")
     limited = [each for each in choice.meeting_people if each in offer.remaining]
-    return SliderStart(max(limited, default=min(offer.remaining or offer.candidates)), f"no ε is proposed: {start.why}")
+    return SliderStart(
+        max(limited, default=min(offer.remaining or offer.candidates)),
+        "No ε is proposed." if start.reason == "unmet" else f"No ε is proposed: {start.why}.",
+    )
 
 
 def round_down(wanted: float, candidates: Sequence[float]) -> float:
