@@ -363,7 +363,7 @@ def test_noisy_test_is_described_by_its_worst_case(anna: Guest, carol: Guest) ->
             "What is spent goes from 0 to at most 6, the whole budget." in page
         )  # ε = 5, the largest that fits, and 1
     for page in pages:
-        assert "; at worst 5. Of 100 guesses" in page
+        assert "; at worst 5. Your own standard, least ÷ most exposed, allows ε = 0.05 at most. Of 100 guesses" in page
     learnt = [re.findall(r"What an attacker could learn.*?Every ε as a table", page) for page in pages]
     assert len(learnt[0]) == 1
     assert learnt[0] == learnt[1]

@@ -128,11 +128,11 @@ def summarize(findings: Sequence[Finding], called: Words = PLAIN) -> Summary:
         own = [each for each in findings if each.about is about]
         verdict = judge(own)
         unsaid = _belie(verdict, findings)
-        listed = (each for kind in told for each in own if isinstance(each, kind))
+        listed = (each for kind in told for each in findings if isinstance(each, kind))
         shown = [each for each in listed if not isinstance(each, unsaid) and not _is_slight(each)]
         if shown:
             against = [each for each in own if each.weight is Weight.AGAINST]
-            if not any(each in shown for each in against):  # what speaks against it comes first
+            if not any(isinstance(each, TOLD) for each in against):  # what speaks against it comes first
                 shown = [*against[:1], *shown]
             approving = not isinstance(shown[0], (account.Spends, people.FailsByAccuracy))
             if verdict is Verdict.FOR and not approving:

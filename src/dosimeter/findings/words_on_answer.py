@@ -60,7 +60,9 @@ def word_errors(
 
 def word_gain(found: answer.Errors, called: Words) -> str:
     worst = None if found.alone or found.share is None else _find_worst(found.accuracy)
-    told = word_errors(found.columns, found.accuracy, most=found.most, called=called, larger=worst is None)
+    told = word_errors(
+        found.columns, found.accuracy, most=found.most, called=called, larger=worst is None and found.share != 0.0
+    )
     if found.accuracy.is_biased:  # how much is told beside it
         errors, *lost = told.removeprefix(f"{found.columns[0]} " if len(found.columns) == 1 else "").split("; ")
         small = found.accuracy.drowned or found.accuracy.lost
@@ -69,13 +71,10 @@ def word_gain(found: answer.Errors, called: Words) -> str:
         if share is not None and share < 1.0:
             errors += f", {'' if found.alone else 'typically '}{_word_share(found, share)}"
         return f"At ε = {format_epsilon(found.epsilon)} the noise adds {errors}{both}."
-    if found.share == 0.0:
-        told += "; it is exact" if found.alone else "; a typical one is exact"
-    elif found.share is not None and found.share < 1.0:  # otherwise it is told that the error is larger
+    if found.share and found.share < 1.0:  # otherwise it is told that the error is larger
         percent = _word_share(found, found.share)
         told += f"; the error is {percent}" if found.alone else f"; a typical one is off by up to {percent}"
-    if worst is not None:
-        told += f", the worst by {format_number(100.0 * worst, 2)} %"
+        told += "" if worst is None else f", the worst by {format_number(100.0 * worst, 2)} %"
     return f"At ε = {format_epsilon(found.epsilon)} the analyst would get {told}."
 
 
