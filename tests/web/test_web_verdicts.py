@@ -105,7 +105,7 @@ def test_the_verdict_follows_from_the_findings_and_the_confirmation_repeats_it(
         for dataset, sql in ASKED:
             query_id = anna.ask(sql, dataset=dataset)
             if dataset != "clinic":
-                check_blind(carol.get(f"/decide/{query_id}").text)
+                check_blind(carol, query_id, epsilons)
                 carol.act(f"/decide/{query_id}/look")
             risk = opened[dataset].risk(sql)
             for preference in preferences:
@@ -124,11 +124,16 @@ def allow(given: Sequence[float]) -> list[float]:
     return [each for each in given if each <= CAP]
 
 
-def check_blind(page: str) -> None:
+def check_blind(carol: Guest, query_id: str, epsilons: tuple[float, ...]) -> None:
+    """Before a look nothing approves, neither on the page nor, whatever ε is chosen, on the confirmation."""
+    page = carol.get(f"/decide/{query_id}").text
     chosen = re.search(r'name="epsilon" value="([^"]+)" required checked', page)
     assert chosen is None or float(chosen[1]) <= 0.5, "balanced allows no more, whoever is in the table"
-    assert APPROVING not in page
-    assert "✓" not in page
+    confirmed = [carol.get(f"/decide/{query_id}/confirm", params={"epsilon": f"{each:g}"}) for each in epsilons]
+    assert [each.status_code for each in confirmed] == [200 if each <= CAP else 409 for each in epsilons]
+    for text in (page, *(each.text for each in confirmed)):
+        assert APPROVING not in text
+        assert "✓" not in text
 
 
 def check_start(live: dict[str, Any], choice: Choice) -> None:
