@@ -11,6 +11,7 @@ import pytest
 from dosimeter import Choice, Dataset
 from dosimeter.findings import Verdict, word
 from dosimeter.findings import on_people as people
+from dosimeter.findings.on_answer import Errors
 from dosimeter.findings.on_left_out import NumbersFarOff, RowsCut, RowsUnowned
 from dosimeter.risk import PRESETS
 from tests.known import known
@@ -81,6 +82,26 @@ def test_cut_rows_are_counted_where_nobody_declared_the_groups_however_many_the_
     assert verdict is Verdict.AGAINST
     assert 0.8 * cut * 0.3 < off.typical < 1.2 * cut * 0.3
     assert off.direction < 0.0
+
+
+def test_beside_a_bias_the_noise_is_told_whole_whatever_the_columns_are_called() -> None:
+    columns: dict[str, Any] = {"patient_id": plain("integer"), "stay": whole(0, 10**5), "ward": category(*WARDS)}
+    facts = declare("stays", PATIENTS, columns, unit="patient_id", max_rows_per_unit=3, row_key="stay")
+    asked = {
+        ('COUNT(*) AS "a; b", AVG(stay) AS mean', 0.5): "At ε = 0.5 the noise adds a; b ± ",
+        ('COUNT(*) AS "a; b"', 0.5): "At ε = 0.5 the noise adds ± ",
+        ('COUNT(*) AS "a; b", AVG(stay) AS mean', 0.001): ", mean without an error bound (95 %); ",
+        (
+            "AVG(stay) AS mean",
+            0.001,
+        ): "At ε = 0.001 the analyst would get mean without an error bound (95 %); 1 number has",
+    }
+    with Dataset.open(STAYS, schema=facts) as hospital:
+        for (shown, epsilon), words in asked.items():
+            choice = hospital.risk(f"SELECT {shown} FROM stays WHERE ward = 'Oncology'").find("advantage:0.25")
+            (told,) = [each for each in choice.judge(epsilon)[1] if isinstance(each, Errors)]
+            assert told.accuracy.is_biased
+            assert words in word(told)
 
 
 def test_where_all_rows_count_the_verdict_is_for() -> None:

@@ -37,7 +37,7 @@ STATES: Kinds = (answer.Conflict, people.Cautious, people.NoneCautious, people.L
 NEXT: Kinds = (answer.StepTo,)
 """What the next candidates would change."""
 
-ASIDE: Kinds = (people.Suspicion, people.GuessedFact, people.PickedOut)
+ON_DEMAND: Kinds = (people.Suspicion, people.GuessedFact, people.PickedOut)
 """What is told on demand: more about the most exposed than the verdict and the presets use."""
 
 BY_VERDICT: Kinds = (people.Cautious, answer.WorthLittle)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from dosimeter.findings import on_answer as answer
 from dosimeter.findings import on_people as people
-from dosimeter.findings.filters import ASIDE, BY_VERDICT
+from dosimeter.findings.filters import BY_VERDICT, ON_DEMAND
 from dosimeter.findings.finding import Finding
 from dosimeter.findings.sentences import word_all
 from dosimeter.findings.starting import Start, word_start
@@ -28,7 +28,7 @@ def tell(
     ``judged``: what the verdict at the start follows from. ``by``: the preset that gives the start, where none was
     asked for. ``aside``: also what a page shows on demand only.
     """
-    advice = [each for each in findings if each.is_advice and (aside or not isinstance(each, ASIDE))]
+    advice = [each for each in findings if each.is_advice and (aside or not isinstance(each, ON_DEMAND))]
     first, further = word_all(advice[:1], called), advice[1:]
     short: tuple[str, ...] = ()
     if any(isinstance(each, answer.AllMeet) for each in advice[:1]):  # which says it already
@@ -36,12 +36,7 @@ def tell(
     if start.epsilon is not None:
         short = summarize(judged, called).write()
         further = [each for each in further if not isinstance(each, (*TOLD, *BY_VERDICT))]
-        if not aside:  # why the start is no larger says what is left of it
-            further = [each for each in further if not _is_allowed_alone(each, start.epsilon)]
+        if not aside and any(isinstance(each, people.AllowedEitherWay) for each in judged):
+            further = [each for each in further if not isinstance(each, people.AllowedByGroups)]
     told = [each for each in word_all(further, called) if not any(each in line for line in short)]
     return (*first, word_start(start, by), *short, *told)
-
-
-def _is_allowed_alone(found: Finding, epsilon: float) -> bool:
-    """Return whether this says what groups allow, and the noise that one person reaches allows this ε by itself."""
-    return isinstance(found, people.AllowedByGroups) and found.by_cell is not None and epsilon <= found.by_cell

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from dosimeter.findings import on_answer as answer
 from dosimeter.findings import on_method as method
-from dosimeter.schema import PLAIN, Words
+from dosimeter.schema import Words
 from dosimeter.show import format_epsilon, format_error, format_number, join_names
 
 if TYPE_CHECKING:
@@ -18,64 +17,66 @@ if TYPE_CHECKING:
 _MANY = 1_000.0
 
 
-def word_errors(
-    columns: Sequence[str],
-    accuracy: AnswerAccuracy,
-    *,
-    most: int | None = None,
-    called: Words = PLAIN,
-    larger: bool = True,
-) -> str:
-    """Say how large the 95 % errors of an answer are, and how many of its numbers are no larger than their error.
-
-    The error of a number drawn by rank is given as a value where the data tell it, otherwise in rows (E3).
-    If some numbers have too few people to tell, or no error, also say how many. ``most``: name so many columns and only
-    count the others, unless there is just one other. By default all are named. ``called``: as for ``word``. ``larger``:
-    say that all numbers are larger than their error where they are. No full stop at the end.
-    """
-    errors = [
-        _word_error(name, own.worst, own.typical, None)
-        if in_rows and own.typical is not None and own.worst is not None
-        else _word_error(name, worst, typical, called.rows if in_rows else None)
-        for name, (worst, in_rows), typical, own in zip(
-            columns, accuracy.errors, accuracy.typical, accuracy.columns, strict=True
-        )
-    ]
-    if most is not None and len(errors) > most + 1:
-        errors = [*errors[:most], f"{len(errors) - most:,} more"]
-    told = f"{', '.join(errors)} (95 %)"
-    if accuracy.numbers and (accuracy.drowned or (larger and not accuracy.is_biased)):
-        told += f"; {_word_drowned(accuracy.drowned, accuracy.numbers, what=_name_numbers(accuracy))}"
-    if accuracy.lost:
-        told += f"; {_word_lost(accuracy.lost, accuracy.bounded)}"
-    if accuracy.too_few:
-        count = "1 number has" if accuracy.too_few == 1 else f"{accuracy.too_few:,} numbers have"
-        told += f"; {count} too few {called.people} behind {'it' if accuracy.too_few == 1 else 'them'} to tell"
-    if accuracy.without:
-        one = accuracy.without == 1
-        told += f"; {'1 number has' if one else f'{accuracy.without:,} numbers have'} no error of "
-        told += "its own" if one else "their own"
-    return told
-
-
 def word_gain(found: answer.Errors, called: Words) -> str:
-    worst = None if found.alone or found.share is None else _find_worst(found.accuracy)
-    told = word_errors(
-        found.columns, found.accuracy, most=found.most, called=called, larger=worst is None and found.share != 0.0
-    )
-    if found.accuracy.is_biased:  # how much is told beside it
-        errors, *lost = told.removeprefix(f"{found.columns[0]} " if len(found.columns) == 1 else "").split("; ")
-        small = found.accuracy.drowned or found.accuracy.lost
-        both = f"; {'with what is cut or clamped, ' if small else ''}{'; '.join(lost)}" if lost else ""
-        share = found.accuracy.noise_share
+    """Say how large the 95 % errors of an answer are, and what they leave of its numbers."""
+    accuracy, at = found.accuracy, format_epsilon(found.epsilon)
+    if accuracy.is_biased and any(worst is not None for worst, _ in accuracy.errors):  # how much is told beside it
+        share = accuracy.noise_share
+        told = _word_sizes(found, called, named=len(found.columns) > 1)
         if share is not None and share < 1.0:
-            errors += f", {'' if found.alone else 'typically '}{_word_share(found, share)}"
-        return f"At ε = {format_epsilon(found.epsilon)} the noise adds {errors}{both}."
+            told += f", {'' if found.alone else 'typically '}{_word_share(found, share)}"
+        lost = _list_losses(accuracy, called, larger=False)
+        if lost and (accuracy.drowned or accuracy.lost):
+            lost[0] = f"with what is cut or clamped, {lost[0]}"
+        return f"At ε = {at} the noise adds {'; '.join([told, *lost])}."
+    worst = None if found.alone or found.share is None else _find_worst(accuracy)
+    larger = worst is None and found.share != 0.0 and not accuracy.is_biased
+    told = "; ".join([_word_sizes(found, called), *_list_losses(accuracy, called, larger=larger)])
     if found.share and found.share < 1.0:  # otherwise it is told that the error is larger
         percent = _word_share(found, found.share)
         told += f"; the error is {percent}" if found.alone else f"; a typical one is off by up to {percent}"
         told += "" if worst is None else f", the worst by {format_number(100.0 * worst, 2)} %"
-    return f"At ε = {format_epsilon(found.epsilon)} the analyst would get {told}."
+    return f"At ε = {at} the analyst would get {told}."
+
+
+def _word_sizes(found: answer.Errors, called: Words, *, named: bool = True) -> str:
+    """Say how large the 95 % errors of the columns are. ``named``: say whose they are.
+
+    The error of a number drawn by rank is given as a value where the data tell it, otherwise in rows (E3). After the
+    first ``most`` columns, the others are only counted, unless there is just one.
+    """
+    accuracy = found.accuracy
+    errors = [
+        _word_error(f"{name} " * named, own.worst, own.typical, None)
+        if in_rows and own.typical is not None and own.worst is not None
+        else _word_error(f"{name} " * named, worst, typical, called.rows if in_rows else None)
+        for name, (worst, in_rows), typical, own in zip(
+            found.columns, accuracy.errors, accuracy.typical, accuracy.columns, strict=True
+        )
+    ]
+    if found.most is not None and len(errors) > found.most + 1:
+        errors = [*errors[: found.most], f"{len(errors) - found.most:,} more"]
+    return f"{', '.join(errors)} (95 %)"
+
+
+def _list_losses(accuracy: AnswerAccuracy, called: Words, *, larger: bool) -> list[str]:
+    """Return how many numbers are no larger than their error, say little, or have too few people or no error.
+
+    ``larger``: say that all numbers are larger than their error where they are.
+    """
+    told = []
+    if accuracy.numbers and (accuracy.drowned or larger):
+        told.append(_word_drowned(accuracy.drowned, accuracy.numbers, what=_name_numbers(accuracy)))
+    if accuracy.lost:
+        told.append(_word_lost(accuracy.lost, accuracy.bounded))
+    if accuracy.too_few:
+        count = "1 number has" if accuracy.too_few == 1 else f"{accuracy.too_few:,} numbers have"
+        told.append(f"{count} too few {called.people} behind {'it' if accuracy.too_few == 1 else 'them'} to tell")
+    if accuracy.without:
+        one = accuracy.without == 1
+        have = "1 number has" if one else f"{accuracy.without:,} numbers have"
+        told.append(f"{have} no error of {'its' if one else 'their'} own")
+    return told
 
 
 def _word_share(found: answer.Errors, share: float) -> str:
@@ -91,14 +92,14 @@ def _word_error(name: str, worst: float | None, typical: float | None, rows: str
     None if it cannot be told. ``rows``: what rows are called, if errors count rows (E3); then only the worst is told.
     """
     if worst is None:
-        return f"{name} without an error bound"
+        return f"{name}without an error bound"
     largest = _word_size(worst, rows)
     if rows is not None:
-        return f"{name} {largest}"
+        return f"{name}{largest}"
     if typical is None:
-        return f"{name} {largest} at most, where it can be told"
+        return f"{name}{largest} at most, where it can be told"
     usual = _word_size(typical)
-    return f"{name} {usual}" if usual == largest else f"{name} {usual} in a typical group and {largest} in the worst"
+    return f"{name}{usual}" if usual == largest else f"{name}{usual} in a typical group and {largest} in the worst"
 
 
 def _name_numbers(accuracy: AnswerAccuracy) -> tuple[str, str]:

@@ -105,9 +105,7 @@ class Confirmation:
     def warnings(self) -> tuple[str, ...]:
         """Return the warnings of the page, but the one that is on top of this page already."""
         findings, summary = self.findings or (), self.summary
-        found = (
-            [] if summary is None else list_cautions(findings, f"{summary.told} {summary.advice}", self.at, self.called)
-        )
+        found = [] if summary is None else list_cautions(findings, f"{summary.told} {summary.advice}", self.called)
         return word_all((each for each in found if not isinstance(each, people.SinglesOut)), self.called)
 
     @property

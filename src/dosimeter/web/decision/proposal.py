@@ -85,8 +85,8 @@ def _find_beyond(offer: Offer, own: Choice | None) -> BeyondStandard | None:
     return BeyondStandard(own.preference.preset or OWN, allowed)
 
 
-def list_cautions(findings: Iterable[Finding], said: str, epsilon: float, called: Words) -> list[Finding]:
-    """Return what a controller must read first of this ε, but for what the verdict says already (``said``).
+def list_cautions(findings: Iterable[Finding], said: str, called: Words) -> list[Finding]:
+    """Return what a controller must read first, but for what the verdict says already (``said``).
 
     That the preference decides nothing is said by the line on risk; what the largest candidate would do is a remark. So
     is what larger ε's are allowed by, everywhere with the noisy test, whose ε nobody chooses.
@@ -98,7 +98,7 @@ def list_cautions(findings: Iterable[Finding], said: str, epsilon: float, called
         if isinstance(found, people.SinglesOut):
             return False
         if isinstance(found, people.AllowedByGroups):
-            return testing or (found.by_cell is not None and epsilon <= found.by_cell)
+            return testing or isinstance(found, people.AllowedEitherWay)
         return isinstance(found, UNDECIDED) or word(found, called) in said
 
     return [found for found in pick(findings, CAUTIONS) if not is_told(found)]

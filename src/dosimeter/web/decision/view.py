@@ -168,7 +168,7 @@ def build_view(
     called = measured.risk.plan.words
     told, refusal, summary = pick(found, (*GIVEN, *STATES)), offer.refuse(selected), summarize(found, called)
     advice = summary.advice if refusal is None else ""
-    cautions = list_cautions(found, f"{summary.told} {advice}", selected, called)
+    cautions = list_cautions(found, f"{summary.told} {advice}", called)
     if refusal is not None and refusal.message in summary.told and not cautions:
         advice = summary.advice
     against = [each for each in pick(told, GIVEN) if each.weight is Weight.AGAINST]
