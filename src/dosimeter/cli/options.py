@@ -96,6 +96,10 @@ STUDIED = OptionGroup(
     read_look, (LookOptions, Study), further={"groups": ("observed", " For study also observed: all of the data.")}
 )
 RELEASE = OptionGroup(ReleaseOptions, (ReleaseOptions,))
+SEARCH = OptionGroup(
+    ReleaseOptions, (ReleaseOptions,),
+    only=("policy", "delta_total", "max_epsilon", "analyst", "purpose", "again", "continued", "other_people"),
+)  # fmt: skip
 SHOWN = OptionGroup(ShownOptions, (ShownOptions,))
 
 

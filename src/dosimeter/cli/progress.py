@@ -23,7 +23,7 @@ FIRST_LINE, LONGEST_SILENCE = 5.0, 300.0  # seconds until the first line elsewhe
 
 def run_with_progress(
     engine: Engine,
-    title: str,
+    title: str | Callable[[], str],
     work: Callable[[], Result],
     *,
     tell: Callable[[Result | None], str] | None = None,
@@ -33,8 +33,9 @@ def run_with_progress(
     Meanwhile standard error says what is done: by a bar after the first second if it is a terminal, otherwise by a line
     after five seconds, and further lines ever more seldom. Raises what the work raises, and Interrupted after a signal.
 
-    ``title``: what is done, in words. ``tell``: returns a sentence on what the work did that stays, such as a charge,
-    for whoever stops the command after the work has ended; given None, for whoever stops it before that is known.
+    ``title``: what is done, in words; or a function that returns what is done by now. ``tell``: returns a sentence on
+    what the work did that stays, such as a charge, for whoever stops the command after the work has ended; given None,
+    for whoever stops it before that is known.
     """
     outcome: list[Result] = []
     failure: list[BaseException] = []
@@ -50,7 +51,7 @@ def run_with_progress(
 
     with note_signals() as noted:
         threading.Thread(target=run, daemon=True).start()
-        _show_until_ended(ended, noted, engine, title)
+        _show_until_ended(ended, noted, engine, title if callable(title) else lambda: title)
         if noted.numbers:
             _stop(ended, engine, noted.numbers[0], STOPPED if tell is None else f"{STOPPED} {tell(None)}")
         words = f"{STOPPED} {tell(outcome[0])}" if tell is not None and outcome else STOPPED
@@ -78,7 +79,7 @@ def _stop(ended: threading.Event, engine: Engine, number: int, words: str) -> No
             end_process(words, 128 + number)
 
 
-def _show_until_ended(ended: threading.Event, noted: NotedSignals, engine: Engine, title: str) -> None:
+def _show_until_ended(ended: threading.Event, noted: NotedSignals, engine: Engine, title: Callable[[], str]) -> None:
     """Show the progress until the work has ended or a signal has come."""
     begun = time.monotonic()
 
@@ -98,7 +99,7 @@ def _show_until_ended(ended: threading.Event, noted: NotedSignals, engine: Engin
             return
         share = engine.progress()
         # The share of the engine's running query begins anew with the next: a smaller one would seem to go backwards.
-        _write_line(title, seconds, share if share is not None and share >= most else None)
+        _write_line(title(), seconds, share if share is not None and share >= most else None)
         most = max(most, share or 0.0)
 
 
@@ -136,16 +137,17 @@ def _list_moments() -> Iterator[float]:
         seconds += min(seconds, LONGEST_SILENCE)
 
 
-def _draw_bar(goes_on_until: Callable[[float], bool], engine: Engine, title: str) -> None:
+def _draw_bar(goes_on_until: Callable[[float], bool], engine: Engine, title: Callable[[], str]) -> None:
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
     console = Console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
     with Progress(*columns, console=console, transient=True) as progress:
-        task = progress.add_task(title, total=None)
+        task = progress.add_task(title(), total=None)
         seconds = FIRST_BAR
         while goes_on_until(seconds := seconds + 0.1):
             share = engine.progress()
+            progress.update(task, description=title())
             if share is not None:
                 progress.update(task, total=100.0, completed=min(share, 100.0))

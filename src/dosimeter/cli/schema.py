@@ -1,4 +1,4 @@
-"""``dosimeter schema``: draft a schema, or compare one with the data."""
+"""``dosimeter schema``: draft a schema, find one by spending (``schema_search``), or compare one with the data."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dosimeter.cli.progress import run_with_progress
 from dosimeter.cli.writing import Inputs, check_writable, print_json, write_whole
 from dosimeter.errors import OptionError
 from dosimeter.json_values import JsonObject
-from dosimeter.options import SourceOptions
+from dosimeter.options import ReleaseOptions, SourceOptions
 from dosimeter.problems import Surface
 
 if TYPE_CHECKING:
@@ -25,20 +25,71 @@ if TYPE_CHECKING:
 @click.option("-o", "--output", metavar="FILE", type=o.PATH, help="Write the draft here.")
 @click.option("--check", metavar="FILE", type=o.PATH, help="Compare this schema with the data.")
 @click.option("--force", is_flag=True, help="Replace FILE even if it was reviewed.")
-@o.takes(source=o.SOURCE)
+@click.option("--spend", metavar="E", help="Find the facts by spending this ε; the schema can be used as it is.")
+@click.option("--ledger", metavar="L", help=f"With --spend: {o.LEDGER_HELP[0].lower()}{o.LEDGER_HELP[1:]}")
+@click.option("--unit", metavar="COLUMN|row", help="With --spend: whose privacy: the column that says whose a row is.")
+@click.option("--delta", metavar="D", help="With --spend: the chance that a value of one individual alone is shown.")
+@click.option(
+    "--keep", metavar="S", type=float, help="With --spend: the share of people of whom all rows count.  [default: 0.95]"
+)
+@click.option("--columns", metavar="LIST", help="With --spend: the columns to search; the fewer, the more exact.")
+@click.option(
+    "--schema", "declared", metavar="FILE", type=o.PATH, help="With --spend: take names, types and words from here."
+)
+@click.option("--yes", "confirmed", is_flag=True, help="With --spend: what is declared is right; ask nothing.")
+@click.option("--dry-run", is_flag=True, help="With --spend: what it would cost, and be good for. Charges nothing.")
+@o.takes(terms=o.SEARCH, source=o.SOURCE)
 @o.JSON
-def schema(data: str, output: Path | None, check: Path | None, force: bool, source: SourceOptions, json: bool) -> int:
-    """Draft a schema from the data, or check one against it. For the controller."""
+def schema(
+    data: str,
+    output: Path | None,
+    check: Path | None,
+    force: bool,
+    spend: str | None,
+    ledger: str | None,
+    unit: str | None,
+    delta: str | None,
+    keep: float | None,
+    columns: str | None,
+    declared: Path | None,
+    confirmed: bool,
+    dry_run: bool,
+    terms: ReleaseOptions,
+    source: SourceOptions,
+    json: bool,
+) -> int:
+    """Draft a schema from the data, find one by spending a little ε, or check one. For the controller."""
     from dosimeter.inspection import check_schema, write_draft
     from dosimeter.schema import load_schema
 
     if check is not None and output is not None:
         raise OptionError("--check compares and writes nothing. Leave -o out, or draft without --check.")
+    given: dict[str, object] = {
+        "--ledger": ledger,
+        "--unit": unit,
+        "--delta": delta,
+        "--keep": keep,
+        "--columns": columns,
+    }
+    given |= {"--schema": declared, "--yes": confirmed or None, "--dry-run": dry_run or None}
+    unused = [name for name, value in given.items() if value is not None]
+    if spend is None and unused:
+        raise OptionError(f"{unused[0]} goes with --spend E, which finds the facts at the cost of ε.")
+    if spend is not None and check is not None:
+        raise OptionError("--check compares and --spend finds. Choose one.")
     facts = load_schema(check) if check is not None else None
     if output is not None:
-        check_writable(output, inputs=Inputs(data=data))
+        check_writable(output, inputs=Inputs(data=data, ledger=ledger))
         if not force:
             check_replaceable(output)
+    if spend is not None:
+        from dosimeter.cli.schema_search import SearchOptions, search_schema
+
+        asked = SearchOptions(
+            spend=spend, ledger=ledger, unit=unit, delta=delta, keep=0.95 if keep is None else keep,
+            columns=o.split_list(columns), declared=declared, confirmed=confirmed, dry_run=dry_run, terms=terms,
+        )  # fmt: skip
+        return search_schema(data, asked, output, source, json=json)
     with o.open_data(data, None, source) as dataset:
         if facts is not None:
             found = run_with_progress(dataset.engine, "Checking", lambda: check_schema(dataset.engine, facts))
@@ -56,6 +107,7 @@ def schema(data: str, output: Path | None, check: Path | None, force: bool, sour
         click.echo(draft.text, nl=False)
     else:
         click.echo(f"Wrote {output}. Replace what came from private data, then set reviewed = true.")
+        click.echo("Where nobody knows the bounds: dosimeter schema --spend E finds them at the cost of a little ε.")
         for remark in draft.remarks:
             click.echo(f"· {remark}")
     return 0

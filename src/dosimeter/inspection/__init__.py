@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from dosimeter.inspection.individuals import digest_individuals
 from dosimeter.inspection.row_owners import (
+    UNIT_TYPES,
     RepeatedOwner,
     count_values,
     find_overlooked_owner,
@@ -20,7 +21,7 @@ from dosimeter.late_names import load_late
 
 if TYPE_CHECKING:
     from dosimeter.inspection.compare import SchemaCheck, check_schema
-    from dosimeter.inspection.draft import bare_schema, draft_schema, impose_draft, tells_apart
+    from dosimeter.inspection.draft import bare_schema, draft_decimal, draft_schema, impose_draft, tells_apart
     from dosimeter.inspection.remarks import header_remarks
     from dosimeter.inspection.written_draft import write_draft
 
@@ -28,7 +29,7 @@ __getattr__ = load_late(
     __name__,
     {
         "compare": ("SchemaCheck", "check_schema"),
-        "draft": ("bare_schema", "draft_schema", "impose_draft", "tells_apart"),
+        "draft": ("bare_schema", "draft_decimal", "draft_schema", "impose_draft", "tells_apart"),
         "remarks": ("header_remarks",),
         "written_draft": ("write_draft",),
     },

@@ -284,7 +284,7 @@ def _draft_column(name: str, kind: ColumnType, facts: TableFacts, values: Mappin
             bounds = (Decimal(int(low)), Decimal(int(high)))
             return Column(name, kind, bounds=bounds if max(map(abs, bounds)) < LARGEST else None, identifying=unique)
         case ColumnType.DECIMAL if low is not None:
-            return _draft_decimal(name, float(low), float(high), found.places)
+            return draft_decimal(name, float(low), float(high), found.places)
         case ColumnType.DATE if isinstance(low, date):
             return Column(name, kind, bounds=(low, high))
         case ColumnType.TIMESTAMP if isinstance(low, datetime):
@@ -310,7 +310,7 @@ def tells_apart(distinct: int, present: int) -> bool:
     return (distinct > 10 and 2 * distinct >= present) or distinct == present > 1
 
 
-def _draft_decimal(name: str, low: float, high: float, places: int | None) -> Column:
+def draft_decimal(name: str, low: float, high: float, places: int | None) -> Column:
     """Return a decimal column with bounds on the grid of 10^``places``, and this grid as its resolution.
 
     If ``places`` is None, because no grid was found, take one with a million steps or more up to the largest absolute

@@ -40,6 +40,7 @@ from dosimeter.ledger.replay import DatasetReplay, concerns_analyst
 from dosimeter.ledger.values import (
     Account,
     AccountSummary,
+    Continuation,
     Identification,
     Reservation,
     write_decision,
@@ -383,12 +384,14 @@ class Ledger(LedgerLookups):
         measured: Sequence[Sequence[Fraction]] | None = None,
         incident: IncidentKind | None = None,
         details: Details | None = None,
+        agreed: Continuation | None = None,
     ) -> Entry:
         """Write the outcome of a reserved entry, and return the entry. The charge stays, even for a denial.
 
         ``measured``: the noisy numbers that the answer was made of, by group and measure; they let the risk be looked
         at later. ``details``: what else is to be recorded. ``incident``: the failure because of which the entry is
-        denied; it stops the dataset, in the same transaction. Hand out the returned entry's answer: it is what the
+        denied; it stops the dataset, in the same transaction. ``agreed``: the schema that the released facts make, to
+        which the account agrees in the same transaction. Hand out the returned entry's answer: it is what the
         ledger holds.
         """
         details = details or Details()
@@ -419,6 +422,8 @@ class Ledger(LedgerLookups):
                 raise LedgerError(f"Entry {entry_id} is {entry.status} already; an entry is settled once.")
             writer = RecordWriter(transaction, checked, entry.dataset, self._now())
             writer.append("settle", payload, entry_id)
+            if agreed is not None:
+                writer.append("continue", agreed.to_payload())
             if incident is not None:
                 stop = write_incident(incident, entry.request.software, entry.request_digest)
                 writer.append("stop", stop, entry_id)

@@ -16,7 +16,7 @@ from dosimeter.measures.moments import Deviation, Variance
 from dosimeter.measures.near_values import NearValues
 from dosimeter.measures.noise_grid import SensitivityFacts
 from dosimeter.measures.quantiles import OrderStatistic
-from dosimeter.measures.ranks import Rank, candidate_step
+from dosimeter.measures.ranks import MOST_CANDIDATES, MOST_PARTS, SEARCH_MARGIN, Rank, candidate_step
 from dosimeter.measures.reading import AggregateCall, Distinct, Source, take_spread
 from dosimeter.measures.sums import Centred, CentredSquares, Sum
 from dosimeter.measures.units import Entries, Joined, Tally, UnitField, UnitRows, Values, WholeNumbers

@@ -10,7 +10,7 @@ from sqlglot import exp
 from dosimeter.errors import QueryError
 from dosimeter.measures.estimates import SingleMeasure
 from dosimeter.measures.quantiles import Quantile
-from dosimeter.measures.ranks import MOST_PARTS, Rank, RankEstimate
+from dosimeter.measures.ranks import MOST_PARTS, SEARCH_MARGIN, USUAL_MARGIN, Rank, RankEstimate
 from dosimeter.measures.reading import AggregateCall, Collector, refuse_constant, take_spread
 from dosimeter.problems import Option
 from dosimeter.sql import clause_of, expect_only, read_number, refusal
@@ -62,7 +62,8 @@ def _measure_quantile(collector: Collector, call: AggregateCall, fraction: Fract
     source, step = collector.take_rounded_value(call)
     if source.argument.width == 0:
         raise refuse_constant(call)
-    rank = Rank.among(source.argument, call.label, collector.facts, fraction, step)
+    margin = USUAL_MARGIN if collector.search is None else SEARCH_MARGIN
+    rank = Rank.among(source.argument, call.label, collector.facts, fraction, step, margin)
     return RankEstimate.within(collector.measure(rank, source), call.label, source.argument)
 
 

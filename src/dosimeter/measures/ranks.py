@@ -27,16 +27,18 @@ MOST_CANDIDATES = 2**16
 MOST_OVER_CELLS = 2**20
 MOST_PARTS = 10**6  # of a fraction a/b: scores, in b-ths of a row, stay far within 64 bits
 HIGHEST_SCORE = 2**61
+USUAL_MARGIN, SEARCH_MARGIN = 4, 6
 
 
-def candidate_step(width: int, cells: int) -> int:
+def candidate_step(width: int, cells: int, limit: int = MOST_CANDIDATES) -> int:
     """Return how many grid steps apart candidates lie (M4).
 
-    ``width``: the distance between the bounds, in grid steps. ``cells``: how many numbers of the SELECT's answer
-    are drawn by rank, at most; MIN and MAX in 8 groups are 16. The candidates of one number are limited, and so are
-    those of all numbers together. So the more numbers there are, the farther apart their candidates can lie.
+    ``width``: the distance between the bounds, in grid steps. ``cells``: how many numbers of the SELECT's answer are
+    drawn by rank, at most; MIN and MAX in 8 groups are 16. ``limit``: the most candidates of one. The candidates of one
+    number are limited, and so are those of all numbers together. So the more numbers there are, the farther apart their
+    candidates can lie.
     """
-    most = max(2, min(MOST_CANDIDATES, MOST_OVER_CELLS // cells))
+    most = max(2, min(limit, MOST_OVER_CELLS // cells))
     return max(1, -(-width // (most - 1)))
 
 
@@ -65,21 +67,32 @@ class Rank(OrderStatistic):
     Candidates, to which values are rounded, are ``step`` grid steps apart, from the lower bound on; the last is the
     upper bound. ``rows``: the most rows of one individual. A candidate's score is the distance of its rank from the
     rank that is sought; candidates with a low score are likelier to be drawn. Ranks and scores are whole numbers of
-    b-ths of a row, where b is ``parts``: for a median b is 2, and a score of 3 is one and a half rows.
+    b-ths of a row, where b is ``parts``: for a median b is 2, and a score of 3 is one and a half rows. ``margin``: how
+    many rows from the end MIN and MAX are sought, in units of m·ln(candidates)/ε: 4, and 6 where they find bounds (B1).
     """
 
     name: ClassVar[str] = "quantile"
 
     rows: int
     step: int
+    margin: int = USUAL_MARGIN
 
     @classmethod
-    def among(cls, argument: Argument, label: str, facts: SensitivityFacts, fraction: Fraction, step: int) -> Rank:
+    def among(
+        cls,
+        argument: Argument,
+        label: str,
+        facts: SensitivityFacts,
+        fraction: Fraction,
+        step: int,
+        margin: int = USUAL_MARGIN,
+    ) -> Rank:
         """Return the order statistic at ``fraction`` (0.5: the median), to be drawn by rank from candidates (M4).
 
-        ``step``: how far apart candidates lie, in grid steps. The measure's sensitivity is the largest change of the
-        exact answer (R12): in each cell that one individual can change, the distance between the bounds. An individual
-        can change as many cells as they can have rows, but no more cells than there are groups.
+        ``step``: how far apart candidates lie, in grid steps. ``margin``: as in the class. The measure's sensitivity is
+        the largest change of the exact answer (R12): in each cell that one individual can change, the distance between
+        the bounds. An individual can change as many cells as they can have rows, but no more cells than there are
+        groups.
         """
         moved = min(facts.rows, facts.groups)
         delta = argument.width * argument.unit
@@ -93,6 +106,7 @@ class Rank(OrderStatistic):
             fraction=fraction,
             rows=facts.rows,
             step=step,
+            margin=margin,
         )
 
     @property
@@ -141,7 +155,7 @@ class Rank(OrderStatistic):
         ``epsilon``: the share of ε that this number gets. In a group of fewer than 2t rows, ``target`` takes half its
         rows instead of t.
         """
-        return math.ceil(4 * self.rows * math.log(self.candidate_count) / epsilon)
+        return math.ceil(self.margin * self.rows * math.log(self.candidate_count) / epsilon)
 
     def target(self, total: int, epsilon: float) -> int:
         """Return the rank that is sought among ``total`` rows, in b-ths of a row (b: ``parts``), at this share of ε."""

@@ -59,7 +59,8 @@ class Collector(Protocol):
 
     ``facts``: the public facts that sensitivities depend on, besides the bounds. ``by_hand``: whether a sensitivity is
     given by hand, so that each aggregate is measured directly, as a single number (S7). ``min_rows``: the floor on an
-    AVG's rows (S2). ``by_ranks``: whether order statistics are drawn by rank (M4).
+    AVG's rows (S2). ``by_ranks``: whether order statistics are drawn by rank (M4). ``search``: where MIN and MAX are to
+    find bounds, the most candidates of each (B1).
     """
 
     @property
@@ -70,6 +71,8 @@ class Collector(Protocol):
     def min_rows(self) -> int | None: ...
     @property
     def by_ranks(self) -> bool: ...
+    @property
+    def search(self) -> int | None: ...
 
     def take(self, call: AggregateCall, node: exp.Expression | None, *, distinct: bool = False) -> Source:
         """Return the source of an aggregate that reads only whether ``node`` is NULL.

@@ -50,6 +50,7 @@ from dosimeter.planning.rows.joins import (
     scope_of,
 )
 from dosimeter.planning.rows.parsing import write_plainly
+from dosimeter.planning.rows.powers import POWERS
 from dosimeter.planning.rows.steps import list_read
 
 if TYPE_CHECKING:

@@ -27,8 +27,9 @@ class PlanOptions:
     ``groups``: declared, thresholded, observed (all groups of the data), or elsewhere: another plan has them (E4).
     ``min_rows``: the fewest rows with a value that each group of an AVG is publicly known to have. ``sensitivity``:
     given by hand. ``quantiles``: whether MIN, MEDIAN … are drawn by rank or get noise. ``group_delta``: the δ of
-    thresholded groups. ``tell_cut``: the share of ε for telling how many individuals were cut or clamped (E5). A
-    sensitivity given by hand, observed groups and noise for MIN, MEDIAN … are for study, not for release (S7, C8, S3).
+    thresholded groups. ``tell_cut``: the share of ε for telling how many individuals were cut or clamped (E5).
+    ``search``: where MIN and MAX are asked to find a column's bounds, the most candidates of each (B1). A sensitivity
+    given by hand, observed groups and noise for MIN, MEDIAN … are for study, not for release (S7, C8, S3).
     """
 
     groups: PlannedGroups = "declared"
@@ -37,6 +38,7 @@ class PlanOptions:
     quantiles: Quantiles = "ranks"
     group_delta: float | None = None
     tell_cut: float | None = None
+    search: int | None = None
 
     def __post_init__(self) -> None:
         if self.groups not in ("observed", "elsewhere"):
@@ -74,7 +76,7 @@ def plan_options(look: LookOptions) -> PlanOptions:
     """Return the options of a look that decide its plan: each field of PlanOptions is one of the look or its study."""
     given = {each.name: getattr(part, each.name) for part in (look, look.study) for each in fields(part)}
     given["groups"] = "observed" if look.study.observed else look.groups
-    return PlanOptions(**{each.name: given[each.name] for each in fields(PlanOptions)})
+    return PlanOptions(**{each.name: given[each.name] for each in fields(PlanOptions) if each.name in given})
 
 
 def build_mechanism(look: LookOptions, n: int) -> Mechanism:

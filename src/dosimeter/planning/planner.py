@@ -368,6 +368,7 @@ def _start_collecting(draft: Draft, grouping: Grouping) -> AggregateCollector:
         by_hand=draft.options.sensitivity is not None,
         groups=limit_observed(grouping.groups, draft.scope.schema) if thresholded else grouping.cells,
         rank_cells=grouping.cells * _count_order_statistics(draft.select) if draft.options.by_ranks else 0,
+        search=draft.options.search,
     )
 
 
@@ -469,5 +470,6 @@ def _digest_plan(select: exp.Select, schema: Schema, options: PlanOptions, *, ra
         **({} if schema.unit == "row" else {"rows": "hashed"}),  # which rows count was chosen in another way before
         **({} if options.group_delta is None else {"group_delta": options.group_delta}),
         **({} if options.tell_cut is None else {"tell_cut": options.tell_cut}),
+        **({} if options.search is None else {"search": options.search}),
     }
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()

@@ -36,7 +36,6 @@ from dosimeter.ledger import (
 from dosimeter.planning import digest_measured
 from dosimeter.problems import Option
 from dosimeter.release.order import Terms
-from dosimeter.release.prices import group_delta
 from dosimeter.release.ways.way import NO_WAY
 from dosimeter.schema import Schema
 from dosimeter.version import __version__
@@ -223,7 +222,7 @@ def agree_on_terms(
                 Option("policy", "budget:E@D"),
                 ".",
             )
-        if policy.in_zcdp and prepared.plan.threshold is not None and not total:
+        if policy.in_zcdp and prepared.group_delta and not total:
             raise OptionError(
                 "Groups that nobody declared need a δ of their own. Say how much of the policy's δ is set aside for "
                 "them: ", Option("delta_total", text="G"), ".",
@@ -280,7 +279,7 @@ def _compute_charges(
         reading=reading,
         epsilon_svt=prepared.epsilon_svt,
         delta=prepared.delta,
-        group_delta=group_delta(prepared.plan),
+        group_delta=prepared.group_delta,
         find_rho=prepared.find_rho,
     )
 

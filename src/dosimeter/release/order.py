@@ -15,7 +15,7 @@ from dosimeter.ledger import ZERO, Errors, KeptNumber, Policy
 from dosimeter.mechanisms import Mechanism
 from dosimeter.options import LookOptions
 from dosimeter.planning import QueryPlan
-from dosimeter.release.prices import find_delta
+from dosimeter.release.prices import add_delta, group_delta
 from dosimeter.release.ways.way import Way
 from dosimeter.show import format_measured
 
@@ -217,7 +217,12 @@ class PreparedRelease:
     @property
     def delta(self) -> Decimal:
         """Return δ of the answer: the δ of its noise plus the δ of thresholded groups (H1)."""
-        return find_delta(self.plan, self.mechanism)
+        return add_delta(self.mechanism, self.group_delta)
+
+    @property
+    def group_delta(self) -> Decimal:
+        """Return δ of thresholded groups (H1); 0 if the schema declares the groups."""
+        return group_delta(self.plan)
 
     @property
     def epsilon_svt(self) -> Decimal:

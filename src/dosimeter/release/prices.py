@@ -31,7 +31,7 @@ def charge_plan(account: AccountSummary, plan: QueryPlan, mechanism: Mechanism) 
         max_epsilon=account.max_epsilon,
         reading=account.reading,
         epsilon_svt=ZERO,
-        delta=find_delta(plan, mechanism),
+        delta=add_delta(mechanism, group_delta(plan)),
         group_delta=group_delta(plan),
         find_rho=price_plan(plan, mechanism),
     )
@@ -53,11 +53,11 @@ def find_rho(plan: QueryPlan, mechanism: Mechanism, epsilon: Decimal) -> Decimal
     return round_rho(total)
 
 
-def find_delta(plan: QueryPlan, mechanism: Mechanism) -> Decimal:
+def add_delta(mechanism: Mechanism, of_groups: Decimal) -> Decimal:
     """Return δ of an answer, exactly: the δ of its noise plus the δ of thresholded groups (H1)."""
     with localcontext() as context:
         context.prec = 100
-        return exact_decimal(mechanism.delta, name="delta") + group_delta(plan)
+        return exact_decimal(mechanism.delta, name="delta") + of_groups
 
 
 def group_delta(plan: QueryPlan) -> Decimal:

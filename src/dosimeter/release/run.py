@@ -59,10 +59,10 @@ from dosimeter.release.account_terms import (
     require_running,
     write_request,
 )
-from dosimeter.release.noisy_vector import Numbers, add_noise_to, calibrate_plan
+from dosimeter.release.noisy_vector import Numbers, calibrate_plan
 from dosimeter.release.order import Answer, PreparedRelease, ReleaseOrder
 from dosimeter.release.prepare import prepare_release
-from dosimeter.release.thresholds import draw_shown, read_keys, write_keys
+from dosimeter.release.thresholds import draw_numbers, read_keys, write_keys
 from dosimeter.release.ways.way import Decide
 from dosimeter.sql import EmbeddedError
 
@@ -276,11 +276,7 @@ def _draw_and_settle(
     epsilon = entry.spent.epsilon
     try:
         noise = calibrate_plan(prepared.plan, prepared.mechanism, epsilon)
-        if prepared.plan.threshold is not None:
-            noisy = [draw_shown(prepared.plan, prepared.plan.threshold, measured, noise)]
-        else:
-            parts = zip(prepared.plan.blocks, measured.blocks, prepared.plan.split(noise), strict=True)
-            noisy = [add_noise_to(block, exact.keys, exact.values, own, exact.columns) for block, exact, own in parts]
+        noisy = draw_numbers(prepared.plan, measured, noise)
     except DataError:
         ledger.settle(entry.id, status="denied", incident="noise")  # the charge stays, and the dataset is stopped (N4)
         raise refuse_stopped(prepared.dataset) from None

@@ -51,6 +51,19 @@ def find_threshold(threshold: Threshold, noise: Sequence[Calibrated | Calibrated
     return 1 + counted.mechanism.find_excess(counted.scale, delta / threshold.most)
 
 
+def draw_numbers(
+    plan: QueryPlan, measured: Measured, noise: Sequence[Calibrated | CalibratedSelection]
+) -> list[NoisyVector]:
+    """Return the noisy numbers of each block (a SELECT that measures), of those groups that are shown.
+
+    ``noise``: how each measure of the plan is drawn.
+    """
+    if plan.threshold is not None:
+        return [draw_shown(plan, plan.threshold, measured, noise)]
+    parts = zip(plan.blocks, measured.blocks, plan.split(noise), strict=True)
+    return [add_noise_to(block, exact.keys, exact.values, own, exact.columns) for block, exact, own in parts]
+
+
 def draw_shown(
     plan: QueryPlan, threshold: Threshold, measured: Measured, noise: Sequence[Calibrated | CalibratedSelection]
 ) -> NoisyVector:

@@ -13,5 +13,5 @@ from dosimeter.schema.facts import (
     Schema,
     unit_schema,
 )
-from dosimeter.schema.toml import digest_schema, dump_schema, load_schema, read_schema
+from dosimeter.schema.toml import MAX_VALUES, digest_schema, dump_schema, load_schema, read_schema
 from dosimeter.schema.words import PLAIN, Words

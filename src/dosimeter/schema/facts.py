@@ -8,6 +8,7 @@ from datetime import date, datetime
 from decimal import Decimal
 from enum import StrEnum
 from pathlib import Path
+from typing import Literal
 
 from dosimeter.html import write_paragraphs, write_table
 from dosimeter.schema.words import Words
@@ -37,7 +38,8 @@ class Column:
     ``description``: what the column holds, for analysts. ``listed``: of a column that a query computes, all values that
     it can have, if these are known to be fewer than its bounds and its resolution allow; never in a schema's file.
     ``max_length``: how many letters of a text count where it is joined to another or handed to a further stage; None
-    means ``DEFAULT_LENGTH``.
+    means ``DEFAULT_LENGTH``. ``found``: the ledger's entry that released the bounds or the values; None if they were
+    declared (B1).
     """
 
     name: str
@@ -49,6 +51,7 @@ class Column:
     nulls: bool = False
     description: str | None = None
     max_length: int | None = None
+    found: str | None = None
     listed: tuple[Scalar, ...] | None = field(default=None, repr=False)
 
 
@@ -79,6 +82,8 @@ class Schema:
     tables that a query may join. ``account``: the ledger's account that pays for releases; None means the account with
     the table's name. ``description``: what the table holds, for analysts. ``row`` and ``individual``: what sentences
     call one row and one individual, such as stay and patient; ``rows`` and ``people``: several, if not with an s.
+    ``reviewed``: whether everything is public: by the controller's word, or "released", where the ledger's entry
+    ``found`` released ``individuals``, ``max_rows_per_unit`` and what columns say of themselves (B1).
     """
 
     table: str
@@ -87,7 +92,7 @@ class Schema:
     unit: str = "row"
     max_rows_per_unit: int = 1
     row_key: str | None = None
-    reviewed: bool = False
+    reviewed: bool | Literal["released"] = False
     tables: Mapping[str, JoinTable] = field(default_factory=dict)
     account: str | None = None
     description: str | None = None
@@ -95,6 +100,7 @@ class Schema:
     rows: str | None = None
     individual: str | None = None
     people: str | None = None
+    found: str | None = None
 
     @classmethod
     def load(cls, path: str | Path) -> Schema:
@@ -147,6 +153,8 @@ class Schema:
         ]
         facts = f"{self.table}: {people}, unit {self.unit}, at most {words.count_rows(most)} each."
         state = "Reviewed." if self.reviewed else "Not reviewed: it cannot back a release."
+        if self.found is not None:
+            state = f"Found by spending ε: entry {self.found} of the ledger."
         columns = [
             "column",
             "type",

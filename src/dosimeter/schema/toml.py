@@ -20,17 +20,19 @@ from dosimeter.schema.facts import LONGEST_TEXT, Column, ColumnType, JoinTable, 
 from dosimeter.schema.words import WORDS
 
 _TOP = {
-    "table", "description", "account", "individuals", "unit", "max_rows_per_unit", "row_key", "reviewed", "columns",
-    "tables", *WORDS,
+    "table", "description", "account", "individuals", "unit", "max_rows_per_unit", "row_key", "reviewed", "found",
+    "columns", "tables", *WORDS,
 }  # fmt: skip
 _PLURALS = {"row": "rows", "individual": "people"}
 """The entries that say what is counted, each with that for several."""
 _TABLE = {"public", "key", "source", "unit", "max_rows_per_unit", "row_key", "columns"}
-_COLUMN = ("type", "description", "bounds", "resolution", "values", "max_length", "nulls", "identifying")
+_COLUMN = ("type", "description", "found", "bounds", "resolution", "values", "max_length", "nulls", "identifying")
 """The entries of a column, in the order in which they are written."""
 _NUMERIC = (ColumnType.INTEGER, ColumnType.DECIMAL)
 _TEMPORAL = (ColumnType.DATE, ColumnType.TIMESTAMP)
 MAX_VALUES = 10_000
+RELEASED = "released"
+"""What ``reviewed`` says of a schema whose facts were found by spending (B1)."""
 MAX_DESCRIPTION = 500
 MAX_WORD = 40  # letters of what a row or an individual is called
 _DATA_FILE = re.compile(r"\.((csv|tsv|txt)(\.gz)?|parquet/?|pq/?)$", re.IGNORECASE)
@@ -101,14 +103,26 @@ def read_schema(content: Mapping[str, object]) -> Schema:
         unit=unit,
         max_rows_per_unit=_read_count(content, "max_rows_per_unit") or 1,
         row_key=_read_row_key(content, read),
-        reviewed=_read_flag(content, "reviewed", "the schema"),
+        reviewed="released" if content.get("reviewed") == RELEASED else _read_flag(content, "reviewed", "the schema"),
         tables=_read_tables(content.get("tables", {}), table),
         account=_read_account(content),
         description=_read_description(content, "the schema"),
+        found=_read_entry(content, "the schema"),
         **_read_words(content),
     )
     _check_unit(schema, content)
+    _check_found(schema)
     return schema
+
+
+def _check_found(schema: Schema) -> None:
+    """Refuse a schema of which only part says that its facts were released, or by which entry."""
+    entries = [schema.found, *(column.found for column in schema.columns.values() if column.found is not None)]
+    if (schema.reviewed == RELEASED) != any(entries) or (schema.reviewed == RELEASED and schema.found is None):
+        raise SchemaError(
+            'reviewed = "released" and found = "ENTRY" go together: they say which entry of a ledger released the '
+            "facts. Where you know the facts yourself, write reviewed = true and leave found out."
+        )
 
 
 def _read_columns(content: Mapping[str, Any], section: str, missing: str, start: str = "") -> dict[str, Column]:
@@ -146,6 +160,14 @@ def _read_description(content: Mapping[str, object], place: str) -> str | None:
             "is in it."
         )
     return text
+
+
+def _read_entry(content: Mapping[str, object], place: str) -> str | None:
+    """Return the ledger's entry that released the facts of the table or column at ``place``, or None."""
+    entry = content.get("found")
+    if entry is not None and (not isinstance(entry, str) or not re.fullmatch(r"[0-9A-Za-z-]{1,80}", entry)):
+        raise SchemaError(f'{place}: found must be the id of an entry in a ledger: found = "1-2f3a…".')
+    return entry
 
 
 def _read_words(content: Mapping[str, object]) -> dict[str, str]:
@@ -304,6 +326,7 @@ def _read_column(name: str, facts: Any, section: str) -> Column:
         identifying=_read_flag(facts, "identifying", place),
         nulls=_read_flag(facts, "nulls", place),
         description=_read_description(facts, place),
+        found=_read_entry(facts, place),
         **given,
     )
 
@@ -423,7 +446,7 @@ def dump_schema(schema: Schema, *, comment: str = "", comments: Mapping[str, str
         column, by ``columns.`` and the column's name, such as ``columns.age``.
     """
     of_unit = () if schema.unit == "row" else ("max_rows_per_unit", "row_key")
-    names = ("table", "description", *WORDS, "account", "individuals", "unit", *of_unit, "reviewed")
+    names = ("table", "description", *WORDS, "account", "individuals", "unit", *of_unit, "reviewed", "found")
     lines = _dump_comment(comment)
     for name, written in _dump_entries(schema, names).items():
         lines += [*_dump_comment((comments or {}).get(name, "")), written]
@@ -493,8 +516,8 @@ def _plain(value: Any) -> str:
 def digest_schema(schema: Schema) -> str:
     """Return a digest of the public facts, independent of layout and comments.
 
-    It leaves out ``reviewed``, ``account``, ``identifying``, the descriptions, the words for rows and individuals, and
-    the sources of joined tables.
+    It leaves out ``reviewed``, ``found``, ``account``, ``identifying``, the descriptions, the words for rows and
+    individuals, and the sources of joined tables.
     """
     facts: dict[str, object] = {
         "table": schema.table,

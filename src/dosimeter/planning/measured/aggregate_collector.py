@@ -15,6 +15,7 @@ from sqlglot import exp
 from dosimeter.errors import QueryError
 from dosimeter.measures import (
     AGGREGATES,
+    MOST_CANDIDATES,
     AggregateCall,
     Argument,
     ArgumentMeasure,
@@ -27,6 +28,7 @@ from dosimeter.measures import (
     take_spread,
 )
 from dosimeter.planning.rows.grid import put_on_grid
+from dosimeter.planning.rows.powers import find_unbounded, place_among_powers
 from dosimeter.planning.rows.steps import Gridded, TooDeep, keep_within, round_to_candidates
 from dosimeter.problems import for_controller
 from dosimeter.schema import ColumnType, Schema
@@ -103,10 +105,12 @@ class AggregateCollector:
     ``by_hand``: whether a sensitivity is given by hand; then each aggregate is measured as one number. ``groups``: the
     number of declared groups, or the most groups that one individual can be in where groups are thresholded.
     ``rank_cells``: how many cells are drawn by rank at most, as declared groups × order statistics (MIN, MEDIAN …); 0
-    where order statistics get noise. ``_sources``: the expressions that aggregates read, each by a text that identifies
-    it (``Source.key``). ``_measures``: each measure with the key of the expression that it reads (empty for COUNT(*));
-    measures of the same type, expression and parameters are one. ``_estimates``: the aggregates asked for, each by its
-    type and the indices of the measures that it is computed from.
+    where order statistics get noise. ``search``: where MIN and MAX are to find bounds, the most candidates of each
+    (B1); a column without bounds is then read by the powers of ten between which its values lie. ``_sources``: the
+    expressions that aggregates read, each by a text that identifies it (``Source.key``). ``_measures``: each measure
+    with the key of the expression that it reads (empty for COUNT(*)); measures of the same type, expression and
+    parameters are one. ``_estimates``: the aggregates asked for, each by its type and the indices of the measures that
+    it is computed from.
     """
 
     schema: Schema
@@ -115,6 +119,7 @@ class AggregateCollector:
     by_hand: bool
     groups: int = 1
     rank_cells: int = 0
+    search: int | None = None
     _sources: dict[str, _Expression] = field(default_factory=dict)
     _measures: dict[tuple[object, ...], tuple[Measure, str]] = field(default_factory=dict)
     _estimates: dict[tuple[type[Estimate], tuple[int, ...]], Estimate] = field(default_factory=dict)
@@ -248,7 +253,10 @@ class AggregateCollector:
         key = self.take(call, call.node.this).key
         source = self._sources[key]
         if source.gridded is None:
-            source.gridded = _measurable(source.tree, self.schema, call.label)
+            unbounded = self.search is not None and find_unbounded(source.tree, self.schema)
+            source.gridded = (
+                place_among_powers(source.tree) if unbounded else _measurable(source.tree, self.schema, call.label)
+            )
         return Source(key, _on_grid(source.gridded, source.label))
 
     def take_rounded_value(self, call: AggregateCall) -> tuple[Source, int]:
@@ -259,7 +267,7 @@ class AggregateCollector:
         """
         before = set(self._sources)
         fine = self.take_value(call)
-        step = candidate_step(fine.argument.width, self.rank_cells)
+        step = candidate_step(fine.argument.width, self.rank_cells, self.search or MOST_CANDIDATES)
         if step == 1:
             return fine, step
         source = self._sources[fine.key]

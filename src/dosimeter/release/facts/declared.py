@@ -1,0 +1,94 @@
+"""What is declared before a search for facts, and which facts are searched for (B1). Knows no data."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from decimal import Decimal
+from fractions import Fraction
+
+from dosimeter.errors import OptionError
+from dosimeter.inspection import UNIT_TYPES
+from dosimeter.ledger import ZERO, exact_decimal
+from dosimeter.measures import MOST_PARTS
+from dosimeter.problems import Option
+from dosimeter.release.facts.questions import TEXTS, FactSearch
+from dosimeter.schema import ColumnType, Schema
+
+
+def declare_facts(schema: Schema, *, unit: str, given: bool) -> Schema:
+    """Return what is declared of a table: everything but what a search is to find.
+
+    ``schema``: of the table's columns and types; or, if ``given``, a schema's file. Of one that the controller
+    reviewed, bounds and values are public and stay; of a draft they came from the data and are left out. ``unit``: the
+    column that says whose each row is, or "row".
+    """
+    stays = given and schema.reviewed is True
+    columns = {
+        name: column if stays else replace(column, bounds=None, values=None) for name, column in schema.columns.items()
+    }
+    if unit != "row":
+        if unit not in columns:
+            raise OptionError(
+                Option("unit", unit), " names no column. It is row, or the column that says whose a row is."
+            )
+        if columns[unit].type not in UNIT_TYPES:
+            raise OptionError(Option("unit", unit), f" is a {columns[unit].type}: it must be an integer or a text.")
+        kind = ColumnType.TEXT if columns[unit].type is ColumnType.CATEGORY else columns[unit].type
+        columns[unit] = replace(columns[unit], type=kind, bounds=None, values=None, identifying=True)
+    row_key = None if unit != schema.unit else schema.row_key
+    return replace(
+        schema, columns=columns, unit=unit, row_key=row_key, individuals=None, max_rows_per_unit=1, reviewed=True
+    )
+
+
+def plan_search(
+    declared: Schema,
+    *,
+    spend: Decimal | float | str,
+    delta: Decimal | float | str | None = None,
+    keep: float = 0.95,
+    columns: Sequence[str] | None = None,
+) -> FactSearch:
+    """Return the search for what a schema does not declare yet. Refuses what names no column, or costs δ without any.
+
+    ``spend``, ``delta`` and ``keep``: as in FactSearch. ``columns``: the names of those to search; None for all that
+    can be searched: those that declare neither bounds nor values, do not identify people, and are neither the unit nor
+    the row key.
+    """
+    epsilon = exact_decimal(spend, name=Option("spend"))
+    chance = None if delta is None else exact_decimal(delta, name=Option("delta"))
+    if epsilon <= 0:
+        raise OptionError(Option("spend"), " must be a positive number.")
+    if chance is not None and not 0 < chance < 1:
+        raise OptionError(Option("delta"), " must be a number strictly between 0 and 1.")
+    if not 0 < keep < 1:
+        raise OptionError(Option("keep"), " must be a number strictly between 0 and 1.")
+    taken = {declared.unit, declared.row_key}
+    possible = {
+        name: column
+        for name, column in declared.columns.items()
+        if name not in taken
+        and not column.identifying
+        and column.bounds is None
+        and column.values is None
+        and column.type is not ColumnType.BOOLEAN
+    }
+    for name in columns or ():
+        if name not in possible:
+            known = ", ".join(list(possible)[:20]) + (" …" if len(possible) > 20 else "")
+            raise OptionError(
+                f"There is nothing to find of a column {name!r}. ", Option("columns"), f" takes: {known}."
+            )
+    searched = tuple(possible[name] for name in dict.fromkeys(possible if columns is None else columns))
+    texts = [column.name for column in searched if column.type in TEXTS]
+    if texts and chance is None:
+        raise OptionError(
+            f"Finding the values of {', '.join(texts[:5])}{' …' if len(texts) > 5 else ''} takes a δ: the chance that "
+            "a value which one individual alone has is shown. Give one far below 1/n: ", Option("delta", 1e-9),
+            "; or leave these columns out: ", Option("columns", text="LIST"), ".",
+        )  # fmt: skip
+    kept = Fraction(str(keep)).limit_denominator(MOST_PARTS)
+    search = FactSearch(declared, epsilon, chance if texts and chance is not None else ZERO, kept, searched)
+    search.check()
+    return search
