@@ -29,9 +29,13 @@ class KnownTable:
         return [column for name, column in self.declared.columns.items() if name != self.declared.unit]
 
 
-def _make(name: str, columns: dict[str, Any], kinds: dict[str, tuple[str, str | None]], unit: str = "row") -> KnownTable:
+def _make(
+    name: str, columns: dict[str, Any], kinds: dict[str, tuple[str, str | None]], unit: str = "row"
+) -> KnownTable:
     declared = {
-        each: Column(each, ColumnType(kind), resolution=None if step is None else Decimal(step), identifying=each == unit)
+        each: Column(
+            each, ColumnType(kind), resolution=None if step is None else Decimal(step), identifying=each == unit
+        )
         for each, (kind, step) in kinds.items()
     }
     schema = Schema("known", declared, unit=unit, reviewed=True)
@@ -46,7 +50,9 @@ def list_known_tables(seed: int = 7) -> list[KnownTable]:
     tails = np.round(draw.lognormal(10, 1.2, n), 2)
     present = draw.random(n) < 0.5
     days = [date(1930, 1, 1) + timedelta(int(day)) for day in draw.integers(0, 29_000, n)]
-    moments = [datetime(2019, 3, 1) + timedelta(seconds=int(second)) for second in draw.integers(0, 10**8, n)]
+    moments = [
+        datetime.fromisoformat("2019-03-01") + timedelta(seconds=int(second)) for second in draw.integers(0, 10**8, n)
+    ]
     spreads = (0.05, 0.1, 0.3, 1.0, 3.0)
     middles = [10.0 ** (at % 7 - 1) for at in range(60)]
     wide = {f"c{at}": np.round(draw.normal(mid, mid * spreads[at % 5], n), 3) for at, mid in enumerate(middles)}
@@ -64,7 +70,9 @@ def list_known_tables(seed: int = 7) -> list[KnownTable]:
             {"frost": np.round(draw.uniform(-40, 15, n), 1), "debt": -draw.integers(1_000, 90_000, n)},
             {"frost": (decimal, "0.1"), "debt": integer},
         ),
-        _make("decimals", {"price": cents, "free": cents * np.pi}, {"price": (decimal, "0.01"), "free": (decimal, None)}),
+        _make(
+            "decimals", {"price": cents, "free": cents * np.pi}, {"price": (decimal, "0.01"), "free": (decimal, None)}
+        ),
         _make("years", {"year": draw.integers(1990, 2021, n)}, {"year": integer}),
         _make("blood", {"ph": np.round(np.clip(draw.normal(7.4, 0.05, n), 6.8, 7.8), 2)}, {"ph": (decimal, "0.01")}),
         _make("dates", {"born": days, "seen": moments}, {"born": ("date", None), "seen": ("timestamp", None)}),

@@ -38,8 +38,20 @@ with Ledger.open("ledger.db") as ledger:
 """
 # In the order in which a reader needs them. Members that are not listed serve other modules of the package.
 MEMBERS = {
-    "Dataset": ("open", "query", "risk", "explain", "draft_schema", "check_schema", "dry_run", "release", "close"),
+    "Dataset": (
+        "open",
+        "query",
+        "risk",
+        "explain",
+        "draft_schema",
+        "find_schema",
+        "check_schema",
+        "dry_run",
+        "release",
+        "close",
+    ),
     "Query": ("explain", "risk", "find", "dry_run", "release"),
+    "FoundSchema": ("text",),
     "Fixed": (),
     "Preferred": (),
     "Selected": (),

@@ -52,6 +52,7 @@ __all__ = [
     "DryRun",
     "Explanation",
     "Fixed",
+    "FoundSchema",
     "InputError",
     "Interrupted",
     "Ledger",
@@ -84,7 +85,7 @@ if TYPE_CHECKING:
     from dosimeter.options import ReleaseOptions
     from dosimeter.planning import Explanation
     from dosimeter.query import Query
-    from dosimeter.release import Answer, DryRun, Fixed, Preferred, Selected
+    from dosimeter.release import Answer, DryRun, Fixed, FoundSchema, Preferred, Selected
     from dosimeter.schema import Schema
 
 __getattr__ = late_names.load_late(
@@ -99,7 +100,7 @@ __getattr__ = late_names.load_late(
         "options": ("ReleaseOptions",),
         "planning": ("Explanation",),
         "query": ("Query",),
-        "release": ("Answer", "DryRun", "Fixed", "Preferred", "Selected"),
+        "release": ("Answer", "DryRun", "Fixed", "FoundSchema", "Preferred", "Selected"),
         "schema": ("Schema",),
     },
 )

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from dosimeter.inspection import RepeatedOwner, SchemaCheck
     from dosimeter.ledger import Ledger
     from dosimeter.planning import Explanation
-    from dosimeter.release import Answer, DryRun, Way
+    from dosimeter.release import Answer, DryRun, FoundSchema, Way
 
 DRAFTED = (
     "No schema was given: types, bounds and values were read off the data. Fine for looking; a release needs a "
@@ -380,6 +380,53 @@ class Dataset:
 
         with self._open_again() as engine:
             return write_draft(engine).schema
+
+    def find_schema(
+        self,
+        ledger: Ledger,
+        *,
+        spend: float | str,
+        unit: str,
+        delta: float | str | None = None,
+        keep: float = 0.95,
+        columns: Sequence[str] | None = None,
+        tell: Callable[[str], None] | None = None,
+        **options: Any,
+    ) -> FoundSchema:
+        """Find the facts of a schema by spending ε: individuals, rows of each, bounds, values of categories.
+
+        All of it is one request with one charge, and what is found may back releases as it is. Names and types are
+        taken from this dataset: opened with a reviewed schema, also the bounds and values that it declares.
+
+        Args:
+            ledger: the open ledger that holds the dataset's account.
+            spend: the ε of everything together. Columns share it equally: the fewer, the more exact.
+            unit: whose privacy is protected: the column that says whose a row is, or ``"row"`` where every row is
+                another individual.
+            delta: for columns of text: the chance (δ) that a value which one individual alone has is shown.
+            keep: the share of individuals of whom all rows are to count.
+            columns: the names of the columns to search; by default all whose facts are not declared.
+            tell: called with what is done next, in words.
+            **options: the terms of the account, and what is recorded: ``policy``, ``delta_total``, ``max_epsilon``,
+                ``analyst``, ``purpose``, ``again``, ``continued``, ``other_people``, as for ``release``.
+
+        Returns:
+            The schema, what its facts are worth, and the ledger's entry.
+
+        Raises:
+            InputError: something that was given cannot be used. Nothing was charged.
+            DatasetStopped: an incident stopped the dataset, now or before.
+        """
+        from dosimeter.release import Fixed, ReleaseOrder, Terms, declare_facts, plan_search, spend_on_schema
+
+        declared = declare_facts(self.schema, unit=unit, given=not self.drafted)
+        search = plan_search(declared, spend=spend, delta=delta, keep=keep, columns=columns)
+        terms = Terms(*(options.pop(each.name, None) for each in fields(Terms)))
+        order = ReleaseOrder(Fixed(float(search.spend)), terms=terms, **options)
+        with self._open_again() as engine:
+            engine.impose(declared)
+            dataset = Dataset(engine, declared, drafted=False)
+            return spend_on_schema(dataset, search, order, ledger, tell or (lambda words: None))
 
     def check_schema(self, schema: Schema | None = None) -> SchemaCheck:
         """Compare a schema with the data: counts of what disagrees, never cells. For the controller's eyes only.

@@ -126,7 +126,7 @@ def die_at(step: str) -> Callable[[str], None]:
     wrap(Ledger, "reserve", "before the reservation", "after the reservation")
     wrap(Ledger, "settle", "before the settlement", "after the settlement")
     wrap(releasing, "find_charges", "inside the decision", "")
-    wrap(releasing, "add_noise_to", "before the noise", "after the noise")
+    wrap(releasing, "draw_numbers", "before the noise", "after the noise")
     Transaction.append = append_and_tell  # type: ignore[method-assign, assignment]
     return reached
 

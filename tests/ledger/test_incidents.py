@@ -252,7 +252,7 @@ def test_an_error_that_nobody_foresaw_stops_the_dataset_too(
 def test_noise_that_fails_is_charged_and_stops_the_dataset(
     ledger: Ledger, dataset: Dataset, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(releasing, "add_noise_to", Mock(side_effect=DataError("a total is too large.")))
+    monkeypatch.setattr(releasing, "draw_numbers", Mock(side_effect=DataError("a total is too large.")))
     with pytest.raises(DatasetStopped):
         dataset.release(SOUND, ledger=ledger, epsilon=0.5, policy="budget:1")
     account = known(ledger.account("patients"))

@@ -186,13 +186,13 @@ Row = tuple[Fraction, ...]
 
 def give_noisy_numbers(monkeypatch: pytest.MonkeyPatch, disturb: Callable[[int, Row], Row]) -> None:
     """In place of noise: what ``disturb`` makes of each group's number and exact values."""
-    from dosimeter.release import run as releasing
+    from dosimeter.release import thresholds
 
     def give(plan: Any, keys: Any, values: Any, noise: Any, *more: Any) -> Any:
         noisy = add_noise_to(plan, keys, values, noise, *more)
         return type(noisy)(noisy.keys, tuple(disturb(at, tuple(row)) for at, row in enumerate(values)))
 
-    monkeypatch.setattr(releasing, "add_noise_to", give)
+    monkeypatch.setattr(thresholds, "add_noise_to", give)
 
 
 def test_an_error_bar_follows_from_the_noisy_numbers_alone(

@@ -207,7 +207,16 @@ def test_every_option_that_a_message_names_exists_on_the_command_line_and_in_pyt
     assert len(named) > 20
     assert {name for name in named if Option(name).flag not in FLAGS} == set()
     risk = dosimeter.Risk
-    calls = (Dataset.open, Dataset.query, Query.risk, Query.release, risk.people, risk.by, risk.plot)
+    calls = (
+        Dataset.open,
+        Dataset.find_schema,
+        Dataset.query,
+        Query.risk,
+        Query.release,
+        risk.people,
+        risk.by,
+        risk.plot,
+    )
     keywords = {name for call in calls for name in inspect.signature(call).parameters}
     of_the_server, of_the_terminal = {"host", "port"}, {"show_all"}
     assert named - keywords - set(ReleaseOptions.__dataclass_fields__) == of_the_server | of_the_terminal

@@ -30,10 +30,10 @@ def test_the_public_names_are_these() -> None:
     """Whoever adds or takes away a name decides it here, and documents it in docs/python.md."""
     assert sorted(dosimeter.__all__) == [
         "Answer", "Budget", "Choice", "Client", "ConnectionLost", "DataError", "Dataset", "DatasetClosed",
-        "DatasetStopped", "DosimeterError", "DryRun", "Explanation", "Fixed", "InputError", "Interrupted", "Ledger",
-        "LedgerError", "LimitError", "OptionError", "Paper", "PreferenceError", "Preferred", "Query", "QueryError",
-        "ReleaseOptions", "Risk", "Schema", "SchemaCheck", "SchemaError", "Selected", "ServerError",
-        "SourceUnreachable", "__version__",
+        "DatasetStopped", "DosimeterError", "DryRun", "Explanation", "Fixed", "FoundSchema", "InputError",
+        "Interrupted", "Ledger", "LedgerError", "LimitError", "OptionError", "Paper", "PreferenceError", "Preferred",
+        "Query", "QueryError", "ReleaseOptions", "Risk", "Schema", "SchemaCheck", "SchemaError", "Selected",
+        "ServerError", "SourceUnreachable", "__version__",
     ]  # fmt: skip
 
 

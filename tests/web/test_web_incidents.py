@@ -24,7 +24,7 @@ SMOKERS = "SELECT COUNT(*) FROM clinic WHERE smoker"
 
 def fail_once(monkeypatch: pytest.MonkeyPatch, site: Site, *, after_the_charge: bool = False) -> None:
     """The next release fails while it is measured, or when noise is added: as no test data can make it."""
-    name = "add_noise_to" if after_the_charge else "_measure"
+    name = "draw_numbers" if after_the_charge else "_measure"
     right = getattr(releasing, name)
 
     def fail(*_: Any, **__: Any) -> None:

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from dosimeter.release import run as releasing
+from dosimeter.release import thresholds
 from dosimeter.release.noisy_vector import NoisyVector, add_noise_to
 from dosimeter.web.http.templates import render_public
 from dosimeter.web.own_queries import show_query
@@ -44,7 +44,7 @@ def site(tmp_path_factory: pytest.TempPathFactory, prepared_database: tuple[Path
     database.write_bytes(prepared_database[0].read_bytes())
     running = Site.start(make_settings(str(database), {"spots": dataset}), prepared_database[1])
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(releasing, "add_noise_to", shift_answers)
+        patch.setattr(thresholds, "add_noise_to", shift_answers)
         yield running
     running.stop()
 

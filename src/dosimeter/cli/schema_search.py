@@ -41,7 +41,7 @@ def search_schema(data: str, asked: SearchOptions, output: Path | None, source: 
     """Find a schema's facts by spending ε, and write them to ``output``; or, for a dry run, say what would happen."""
     from dosimeter.dataset import Dataset
     from dosimeter.ledger import Ledger
-    from dosimeter.release import Fixed, ReleaseOrder, Terms, declare_facts, plan_search, spend_on_schema, write_schema
+    from dosimeter.release import Fixed, ReleaseOrder, Terms, declare_facts, plan_search, spend_on_schema
 
     if asked.ledger is None and not asked.dry_run:
         raise OptionError("--spend charges an account: --ledger L.")
@@ -73,7 +73,7 @@ def search_schema(data: str, asked: SearchOptions, output: Path | None, source: 
     if found.schema is None:
         click.echo("Denied: the account does not allow it. dosimeter ledger shows why.", err=True)
         return 1
-    text = write_schema(found.schema, found.remarks)
+    text = found.text
     if output is not None:
         write_whole(output, text)
     if json:

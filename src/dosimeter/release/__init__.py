@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from dosimeter.release.dry_run import DryRun, preview_release
     from dosimeter.release.ex_post import ExPostRisk, ex_post_risk, recall_look, recall_plan_options
     from dosimeter.release.facts.declared import declare_facts, plan_search
-    from dosimeter.release.facts.found import write_schema
     from dosimeter.release.facts.questions import FactSearch
     from dosimeter.release.facts.spending import FoundSchema, expect_search, prepare_search, spend_on_schema
     from dosimeter.release.record_page import write_record
@@ -45,7 +44,6 @@ __getattr__ = load_late(
     {
         "dry_run": ("DryRun", "preview_release"),
         "ex_post": ("ExPostRisk", "ex_post_risk", "recall_look", "recall_plan_options"),
-        "facts.found": ("write_schema",),
         "facts.declared": ("declare_facts", "plan_search"),
         "facts.questions": ("FactSearch",),
         "facts.spending": ("FoundSchema", "expect_search", "prepare_search", "spend_on_schema"),

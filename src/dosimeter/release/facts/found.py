@@ -14,7 +14,7 @@ from dosimeter.inspection import draft_decimal
 from dosimeter.json_values import JsonRow
 from dosimeter.release.facts.grids import Ends, bound_days, is_of_days, read_day
 from dosimeter.release.facts.questions import FactSearch
-from dosimeter.schema import MAX_VALUES, Column, ColumnType, Schema, dump_schema
+from dosimeter.schema import MAX_VALUES, Column, ColumnType, Schema
 
 COMMENT = """Found by spending ε. What is marked with an entry of the ledger was released under differential privacy and
 may be shown to anybody; names, types and the unit were declared."""
@@ -142,6 +142,6 @@ def _list(names: Sequence[str | None], most: int = 8) -> str:
     return ", ".join(str(name) for name in names[:most]) + (" …" if len(names) > most else "")
 
 
-def write_schema(schema: Schema, remarks: Sequence[str]) -> str:
-    """Return the TOML of a schema that was found, with its remarks above it."""
-    return dump_schema(schema, comment="\n".join([COMMENT, *(f"- {remark}" for remark in remarks)]))
+def write_comment(remarks: Sequence[str]) -> str:
+    """Return the lines at the top of the file of a schema that was found."""
+    return "\n".join([COMMENT, *(f"- {remark}" for remark in remarks)])

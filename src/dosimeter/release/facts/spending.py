@@ -30,14 +30,14 @@ from dosimeter.release.account_terms import (
     require_running,
     write_request,
 )
-from dosimeter.release.facts.found import Fact, list_bounds, list_remarks, list_values, make_schema
+from dosimeter.release.facts.found import Fact, list_bounds, list_remarks, list_values, make_schema, write_comment
 from dosimeter.release.facts.grids import read_first, read_second
 from dosimeter.release.facts.questions import MECHANISM, FactQuestion, FactSearch
 from dosimeter.release.order import PreparedRelease, ReleaseOrder
 from dosimeter.release.prices import find_rho
 from dosimeter.release.promises import promise_fixed
 from dosimeter.release.thresholds import draw_numbers
-from dosimeter.schema import Column, Schema, digest_schema
+from dosimeter.schema import Column, Schema, digest_schema, dump_schema
 
 if TYPE_CHECKING:
     from dosimeter.engines import Engine
@@ -54,9 +54,11 @@ Tell = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class FoundSchema:
-    """A schema whose facts were found by spending. ``remarks``: what they are worth. ``entry``: of the ledger.
+    """A schema whose facts were found by spending ε, or a denial.
 
-    ``repeated``: whether the ledger had found them before, so that this cost nothing. ``schema`` is None for a denial.
+    ``schema``: ready to use; None for a denial. ``remarks``: what its facts are worth, in sentences. ``entry``: the id
+    of the ledger's entry. ``epsilon`` and ``delta``: what all of it cost. ``repeated``: whether the ledger had found
+    these facts before, so that it cost nothing now.
     """
 
     schema: Schema | None
@@ -65,6 +67,11 @@ class FoundSchema:
     epsilon: float
     delta: float
     repeated: bool = False
+
+    @property
+    def text(self) -> str:
+        """Return the schema as TOML, with its remarks as comments; empty for a denial."""
+        return "" if self.schema is None else dump_schema(self.schema, comment=write_comment(self.remarks))
 
 
 @dataclass(frozen=True, slots=True)
