@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
 from decimal import Decimal
@@ -9,7 +10,10 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from dosimeter.release.facts.declared import plan_search
+from dosimeter.release.facts.questions import FactSearch
 from dosimeter.schema import Column, ColumnType, Schema
 
 PEOPLE = 8_000
@@ -96,3 +100,45 @@ def list_known_tables(seed: int = 7) -> list[KnownTable]:
 
 def _with_rows(known: KnownTable, each: np.ndarray) -> KnownTable:
     return KnownTable(known.name, known.table, known.declared, each)
+
+
+def promise_search(known: KnownTable) -> FactSearch:
+    """Return a search with just the ε of B2: n·ε_c = 1,200·ln(candidates), ε_c for one end of a first search."""
+    days = any(column.type in (ColumnType.DATE, ColumnType.TIMESTAMP) for column in known.searched)
+    counts = [len(known.table) - known.table.column(column.name).null_count for column in known.searched]
+    people = min(counts) if known.rows_each is None else len(known.rows_each)
+    end = 1200 * math.log(9_999 if days else 151) / people
+    taken = 0.05 if known.declared.unit == "row" else 0.1
+    spend = end * 2 / 0.36 / (1 - taken) * len(known.searched)
+    return plan_search(known.declared, spend=Decimal(repr(round(spend, 6))))
+
+
+def list_numbers(known: KnownTable, column: Column) -> np.ndarray:
+    values = pc.drop_null(known.table.column(column.name)).to_pylist()
+    if column.type in (ColumnType.DATE, ColumnType.TIMESTAMP):
+        return np.array([_seconds(value) for value in values])
+    return np.array(values, dtype=float)
+
+
+def _seconds(value: object) -> float:
+    moment = value if isinstance(value, datetime) else datetime.fromisoformat(str(value))
+    return (moment - datetime.fromisoformat("1970-01-01")).total_seconds()
+
+
+def _ends(column: Column) -> tuple[float, float]:
+    assert column.bounds is not None, f"nothing was found of {column.name}"
+    low, high = column.bounds
+    if column.type in (ColumnType.DATE, ColumnType.TIMESTAMP):
+        return _seconds(low), _seconds(high)
+    return float(low), float(high)  # type: ignore[arg-type]
+
+
+def holds(column: Column, values: np.ndarray) -> bool:
+    low, high = _ends(column)
+    return bool(np.mean((values >= low - 1e-9) & (values <= high + 1e-9)) >= 0.99)
+
+
+def is_narrow(column: Column, values: np.ndarray) -> bool:
+    low, high = _ends(column)
+    unit = 86_400.0 if column.type in (ColumnType.DATE, ColumnType.TIMESTAMP) else float(column.resolution or 1)
+    return bool(high - low <= 5 * max(values.max() - values.min(), unit) + 1e-9)

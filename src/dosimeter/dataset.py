@@ -417,16 +417,28 @@ class Dataset:
             InputError: something that was given cannot be used. Nothing was charged.
             DatasetStopped: an incident stopped the dataset, now or before.
         """
-        from dosimeter.release import Fixed, ReleaseOrder, Terms, declare_facts, plan_search, spend_on_schema
+        from dosimeter.release import Fixed, ReleaseOrder, Terms, plan_search, spend_on_schema
 
-        declared = declare_facts(self.schema, unit=unit, given=not self.drafted)
-        search = plan_search(declared, spend=spend, delta=delta, keep=keep, columns=columns)
+        search = plan_search(self.declare(unit=unit), spend=spend, delta=delta, keep=keep, columns=columns)
         terms = Terms(*(options.pop(each.name, None) for each in fields(Terms)))
         order = ReleaseOrder(Fixed(float(search.spend)), terms=terms, **options)
         with self._open_again() as engine:
-            engine.impose(declared)
-            dataset = Dataset(engine, declared, drafted=False)
+            engine.impose(search.declared)
+            dataset = Dataset(engine, search.declared, drafted=False)
             return spend_on_schema(dataset, search, order, ledger, tell or (lambda words: None))
+
+    def declare(self, *, unit: str) -> Schema:
+        """Return what is declared before a search for facts: the given schema's, or the source's names and types.
+
+        ``unit``: as for ``find_schema``.
+        """
+        from dosimeter.inspection import bare_schema, propose_usual_types
+        from dosimeter.release import declare_facts
+
+        if not self.drafted:
+            return declare_facts(self.schema, unit=unit, given=True)
+        with self._open_again() as engine:
+            return declare_facts(propose_usual_types(engine, bare_schema(engine)), unit=unit, given=False)
 
     def check_schema(self, schema: Schema | None = None) -> SchemaCheck:
         """Compare a schema with the data: counts of what disagrees, never cells. For the controller's eyes only.

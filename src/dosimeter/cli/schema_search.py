@@ -41,7 +41,7 @@ def search_schema(data: str, asked: SearchOptions, output: Path | None, source: 
     """Find a schema's facts by spending ε, and write them to ``output``; or, for a dry run, say what would happen."""
     from dosimeter.dataset import Dataset
     from dosimeter.ledger import Ledger
-    from dosimeter.release import Fixed, ReleaseOrder, Terms, declare_facts, plan_search, spend_on_schema
+    from dosimeter.release import Fixed, ReleaseOrder, Terms, plan_search, spend_on_schema
 
     if asked.ledger is None and not asked.dry_run:
         raise OptionError("--spend charges an account: --ledger L.")
@@ -51,7 +51,7 @@ def search_schema(data: str, asked: SearchOptions, output: Path | None, source: 
             "every row is another individual. It is never guessed."
         )
     with o.open_data(data, asked.declared, source) as bare:
-        declared = declare_facts(bare.schema, unit=asked.unit, given=asked.declared is not None)
+        declared = run_with_progress(bare.engine, "Reading types", lambda: bare.declare(unit=str(asked.unit)))
     search = plan_search(declared, spend=asked.spend, delta=asked.delta, keep=asked.keep, columns=asked.columns)
     terms = asked.terms
     order = ReleaseOrder(

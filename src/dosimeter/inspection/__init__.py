@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from dosimeter.inspection.compare import SchemaCheck, check_schema
     from dosimeter.inspection.draft import bare_schema, draft_decimal, draft_schema, impose_draft, tells_apart
     from dosimeter.inspection.remarks import header_remarks
+    from dosimeter.inspection.usual_types import propose_usual_types
     from dosimeter.inspection.written_draft import write_draft
 
 __getattr__ = load_late(
@@ -31,6 +32,7 @@ __getattr__ = load_late(
         "compare": ("SchemaCheck", "check_schema"),
         "draft": ("bare_schema", "draft_decimal", "draft_schema", "impose_draft", "tells_apart"),
         "remarks": ("header_remarks",),
+        "usual_types": ("propose_usual_types",),
         "written_draft": ("write_draft",),
     },
 )
