@@ -15,7 +15,7 @@ REPOSITORY = Path(__file__).parents[2]
 PACKAGE = REPOSITORY / "src" / "dosimeter"
 PAPER = REPOSITORY / "paper" / "src" / "dosimeter_paper"
 MATH = (REPOSITORY / "docs" / "math.md").read_text(encoding="utf-8")
-LABEL = re.compile(r"(?<![\w.])([NMRPCSFVOGQEH])(\d{1,2})(?:\s*[–-]\s*([NMRPCSFVOGQEH])?(\d{1,2}))?(?![\w.]\d|\w)")
+LABEL = re.compile(r"(?<![\w.])([NMRPCSFVOGQEHB])(\d{1,2})(?:\s*[–-]\s*([NMRPCSFVOGQEHB])?(\d{1,2}))?(?![\w.]\d|\w)")
 
 
 def read_sections() -> dict[str, str]:
