@@ -253,9 +253,11 @@ class AggregateCollector:
         key = self.take(call, call.node.this).key
         source = self._sources[key]
         if source.gridded is None:
-            unbounded = self.search is not None and find_unbounded(source.tree, self.schema)
+            unbounded = None if self.search is None else find_unbounded(source.tree, self.schema)
             source.gridded = (
-                place_among_powers(source.tree) if unbounded else _measurable(source.tree, self.schema, call.label)
+                _measurable(source.tree, self.schema, call.label)
+                if unbounded is None
+                else place_among_powers(source.tree, unbounded.type)
             )
         return Source(key, _on_grid(source.gridded, source.label))
 

@@ -77,12 +77,12 @@ def find_unit(column: Column) -> Decimal | None:
 
 
 def find_step(column: Column, ends: Ends) -> Decimal:
-    """Return how far apart the points of a decimal column's second grid lie: a multiple of its resolution."""
-    low, high = ends
-    if column.resolution is None:
+    """Return how far apart the points of a number column's second grid lie: a multiple of its unit."""
+    (low, high), unit = ends, find_unit(column)
+    if unit is None:
         return (high - low) / _STEPS
-    steps = (high - low) / column.resolution / (EVEN - 3)  # with one more point at either end
-    return max(Decimal(1), -round_down(-steps, Decimal(1))) * column.resolution
+    steps = (high - low) / unit / (EVEN - 3)  # with one more point at either end
+    return max(Decimal(1), -round_down(-steps, Decimal(1))) * unit
 
 
 def round_down(number: Decimal, unit: Decimal) -> Decimal:

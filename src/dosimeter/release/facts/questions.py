@@ -198,11 +198,11 @@ class FactSearch:
             start = read_day(ends[0]).isoformat()
             number = f"DATE_DIFF('day', DATE '{start}', CAST({quote(column.name)} AS DATE))"
             return self._search(number, replace(column, bounds=bound_days(column, ends)), EVEN, _OF_SECOND)
-        within = replace(column, bounds=ends)
-        if column.type is ColumnType.DECIMAL:
-            step = find_step(column, ends)
-            bounds = round_down(ends[0], step), -round_down(-ends[1], step)
-            within = replace(column, bounds=bounds, resolution=step)
+        step = find_step(column, ends)
+        bounds = round_down(ends[0], step), -round_down(-ends[1], step)
+        within = replace(column, bounds=bounds)
+        if column.type is ColumnType.DECIMAL or step > 1:
+            within = replace(within, type=ColumnType.DECIMAL, resolution=step)
         return self._search(quote(column.name), within, EVEN, _OF_SECOND)
 
     def values(self, column: Column, people: int | None) -> FactQuestion:
