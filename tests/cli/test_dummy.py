@@ -12,7 +12,7 @@ from tests.cli.command_line import Run, check_refusal
 
 FACTS = """
 table = "visits"
-individuals = 100
+individuals = 800
 unit = "pid"
 max_rows_per_unit = 3
 row_key = "vid"
@@ -89,6 +89,11 @@ def test_the_same_rows_each_time(run: Run, facts: Path, tmp_path: Path) -> None:
     assert one["x.csv"].count(b"\n") == 1_001
 
 
+def test_fewer_rows_of_fewer_people(run: Run, facts: Path, tmp_path: Path) -> None:
+    facts.write_text(FACTS.replace("individuals = 800", "individuals = 20"), encoding="utf-8")
+    assert "x.csv: 60 invented rows" in run("dummy", "--schema", facts, "-o", tmp_path / "x.csv").out
+
+
 def test_what_may_be_real_is_not_overwritten(run: Run, facts: Path, tmp_path: Path) -> None:
     output = tmp_path / "visits.csv"
     (tmp_path / "real").mkdir()
@@ -115,7 +120,7 @@ def test_what_may_be_real_is_not_overwritten(run: Run, facts: Path, tmp_path: Pa
         (("-o", "nowhere/x.csv"), "there is no folder"),
         (("-o", "labs.csv"), "The joined table labs would be written beside labs.csv under its own name"),
         (("--rows", 0, "-o", "x.csv"), "a whole number, at least 1"),
-        (("--rows", 1_000_001, "-o", "x.csv"), "At most 1,000,000 rows can be invented for this schema"),
+        (("--rows", 2_401, "-o", "x.csv"), "At most 2,400 rows can be invented for this schema"),
         (("--rows", "many", "-o", "x.csv"), "--rows"),
         (("--rows", 5), "'-o' / '--output'"),
         (("--schema", "nothing.toml", "-o", "x.csv"), "There is no schema file nothing.toml"),

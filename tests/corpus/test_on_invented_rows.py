@@ -10,6 +10,7 @@ from contextlib import ExitStack
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -22,7 +23,10 @@ from tests.docs.test_sql_guide import ANSWERED, read_schema
 GUIDE = "the guide"
 ROWS = 100
 ASKED = [*answered(), *(Entry(GUIDE, sql) for sql in ANSWERED)]
-STUDIED = {"noise": {"quantiles": "noise"}, "hand": {"sensitivity": 2.5}}  # for a look, and no release
+STUDIED: dict[str, dict[str, Any]] = {
+    "noise": {"quantiles": "noise"},
+    "hand": {"sensitivity": 2.5},
+}  # for a look, and no release
 Find = Callable[[str], tuple[Dataset, Ledger]]
 
 

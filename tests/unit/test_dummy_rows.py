@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import date, datetime, timedelta
 from decimal import Decimal
 from typing import Any
@@ -245,14 +246,14 @@ def test_another_process_invents_the_same() -> None:
 
 
 def test_texts_are_short() -> None:
-    texts = read_schema(declare("t", 9, {"a": plain("text"), "b": plain("text") | {"max_length": 1}}))
+    texts = read_schema(declare("t", 900, {"a": plain("text"), "b": plain("text") | {"max_length": 1}}))
     assert {len(text) for text in read(texts, "a") if text is not None} == {1, 2}
     assert {text for text in read(texts, "b") if text is not None} == set("abcdefghijklmnopqrstuvwxyz")
 
 
 def test_another_schema_invents_other_rows() -> None:
-    other = read_schema(declare("t", 10, {"a": whole(0, 99)}))
-    assert read(other, "a") != read(read_schema(declare("u", 10, {"a": whole(0, 99)})), "a")
+    other = read_schema(declare("t", 900, {"a": whole(0, 99)}))
+    assert read(other, "a") != read(read_schema(declare("u", 900, {"a": whole(0, 99)})), "a")
 
 
 # ---------------------------------------------------------------- refusals
@@ -265,14 +266,26 @@ def test_a_number_of_rows_is_whole_and_positive(rows: Any) -> None:
 
 
 def test_size_is_refused_by_what_is_public() -> None:
-    wide = read_schema(declare("t", 10, {f"c{at}": plain("boolean") for at in range(1_000)}))
+    wide = read_schema(declare("t", 10**6, {f"c{at}": plain("boolean") for at in range(1_000)}))
     few = read_schema(
         declare("t", 10, {"who": category("x", "y"), "at": whole(1, 2)}, unit="who", max_rows_per_unit=7, row_key="at")
     )
-    for schema, most in ((VISITS, MOST_ROWS), (wide, 50_000), (few, 4)):
+    large = replace(VISITS, individuals=None)
+    for schema, most in ((large, MOST_ROWS), (wide, 50_000), (few, 4), (VISITS, 4_500), (EVERYBODY, 7)):
         with pytest.raises(OptionError, match=f"At most {most:,} rows"):
             schema.dummy(most + 1)
     assert few.dummy(4).num_rows == 4
+
+
+EVERYBODY = read_schema(declare("t", 7, {"a": plain("boolean")}))
+
+
+def test_no_more_people_than_are_declared() -> None:
+    """An answer counts no more of them: then the rows would give other numbers than they hold."""
+    assert EVERYBODY.dummy(7).num_rows == 7
+    assert len(set(read(VISITS, "pid", 4_500))) == 500
+    assert set(Counter(read(VISITS, "pid", 4_500)).values()) == {9}
+    assert len(set(read(VISITS, "pid", 3_000))) == 500
 
 
 def test_only_declared_tables_have_rows() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -35,7 +35,7 @@ pytestmark = pytest.mark.xdist_group("checks")
 GROUPS = "SELECT sex, COUNT(*) AS n, AVG(visits) AS visits FROM clinic GROUP BY sex"
 INVENTED = "invented rows, not from the table"
 JOINED = """
-individuals = 30
+individuals = 900
 unit = "pid"
 max_rows_per_unit = 2
 row_key = "vid"
@@ -128,7 +128,7 @@ def joined(start_site: StartSite, tmp_path: Path) -> Site:
     """A dataset with a joined table, which is nowhere, undeclared groups, and Gaussian noise."""
     settings = write_dataset(
         tmp_path, "visits", ["pid,vid,ward,kind", "1,1,b,x"], JOINED,
-        mechanism="gaussian", algorithm="fixed", policy="budget:1", group_delta=1e-6, tell_cut=0.1,
+        mechanism="gaussian", algorithm="fixed", policy="budget:1", group_delta=1e-12, tell_cut=0.1,
     )  # fmt: skip
     return start_site(datasets={"visits": settings})
 
@@ -150,7 +150,7 @@ def test_every_kind_of_answer(joined: Site, sql: str, columns: int) -> None:
 
 
 def test_few_rows_of_many(start_site: StartSite, tmp_path: Path) -> None:
-    facts = 'individuals = 9\ncolumns.at = { type = "integer", bounds = [1, 40] }'
+    facts = 'individuals = 900\ncolumns.at = { type = "integer", bounds = [1, 40] }'
     site = start_site(datasets={"t": write_dataset(tmp_path, "t", ["at", "1"], facts)})
     with site.guest("anna") as anna:
         result = attempt(anna, "SELECT at, COUNT(*) AS n FROM t GROUP BY at", dataset="t")
@@ -246,7 +246,7 @@ def test_every_table_is_offered(joined: Site) -> None:
 
 
 @pytest.mark.parametrize("scripts", [True, False])
-def test_the_button_on_the_page(site: Site, open_page: Callable[..., OpenPage], scripts: bool) -> None:
+def test_the_button_on_the_page(site: Site, open_page: OpenPage, scripts: bool) -> None:
     page = open_page(site, "anna", java_script_enabled=scripts)
     page.goto("/ask")
     page.fill("#sql", GROUPS)

@@ -19,17 +19,18 @@ if TYPE_CHECKING:
 
 @click.command("dummy")
 @o.NEEDED_SCHEMA
-@click.option("--rows", metavar="N", type=int, default=1_000, help="How many rows.")
+@click.option("--rows", metavar="N", type=int, help="How many rows; default 1,000, or as many as the schema allows.")
 @click.option("-o", "--output", required=True, metavar="FILE", type=o.PATH, help="The rows: .csv or .parquet.")
 @click.option("--force", is_flag=True, help="Replace files that exist.")
-def dummy(schema: Path, rows: int, output: Path, force: bool) -> int:
+def dummy(schema: Path, rows: int | None, output: Path, force: bool) -> int:
     """Invent rows that fit a schema, from the schema alone, for trying SQL. Reads no data.
 
     Tables that the schema declares for joins are written beside FILE, each in a file of its own name.
     """
-    from dosimeter.schema import load_schema
+    from dosimeter.schema import count_most_rows, load_schema
 
     facts = load_schema(schema)
+    count = min(1_000, count_most_rows(facts)) if rows is None else rows
     files = _name_files(facts, output)
     for path in files.values():
         check_writable(path, (".csv", ".parquet"), "invented rows are written", inputs=Inputs(schema=schema))
@@ -37,7 +38,7 @@ def dummy(schema: Path, rows: int, output: Path, force: bool) -> int:
             raise OptionError(
                 f"{path} exists, and may hold real data. Choose another name or folder, or replace it with --force."
             )
-    tables = {path: facts.dummy(rows, table=name) for name, path in files.items()}
+    tables = {path: facts.dummy(count, table=name) for name, path in files.items()}
     for path, table in tables.items():
         _write_table(table, path)
         click.echo(f"Wrote {path}: {table.num_rows:,} invented rows.")

@@ -56,7 +56,7 @@ def invent_rows(schema: Schema, rows: int, table: str | None = None) -> pa.Table
     if name != own.name and name not in tables:
         raise OptionError(f"The schema declares no table {name}. Declared: {', '.join([own.name, *tables])}.")
     _check_size(schema, rows)
-    people = _own_people(own, _seed(schema, own.name, ""), rows)
+    people = _own_people(own, _count_people(schema, own), _seed(schema, own.name, ""), rows)
     names = _name_people(own, tables.values(), people[-1] + 1 if len(people) else 0)
     if name == own.name:
         return _Invention(schema, own, people, names).make()
@@ -68,11 +68,14 @@ def invent_rows(schema: Schema, rows: int, table: str | None = None) -> pa.Table
 
 
 def count_most_rows(schema: Schema) -> int:
-    """Return how many rows at most the schema's own table can be given, by its size and its declared units."""
+    """Return how many rows at most the schema's own table can be given, by their size and the declared individuals.
+
+    More than these do not count in an answer (N4).
+    """
     own, tables = _list_tables(schema)
     columns = max(len(each.columns) for each in (own, *tables.values()))
     most = min(MOST_ROWS, MOST_CELLS // columns)
-    return most if own.unit is None else min(most, _count_units(own) * own.rows_each)
+    return min(most, _count_people(schema, own) * own.rows_each)
 
 
 def _check_size(schema: Schema, rows: object) -> None:
@@ -80,7 +83,10 @@ def _check_size(schema: Schema, rows: object) -> None:
         raise OptionError("The number of rows must be a whole number, at least 1.")
     most = count_most_rows(schema)
     if rows > most:
-        raise OptionError(f"At most {most:,} rows can be invented for this schema. Ask for fewer.")
+        raise OptionError(
+            f"At most {most:,} rows can be invented for this schema: by their size, or by the individuals that it "
+            "declares. Ask for fewer."
+        )
 
 
 # ---------------------------------------------------------------- tables
@@ -127,11 +133,10 @@ def _seed(schema: Schema, *names: str) -> np.random.Generator:
 # ---------------------------------------------------------------- whose rows
 
 
-def _own_people(own: _Table, generator: np.random.Generator, rows: int) -> IntArray:
-    """Return the number of the individual whose each row is, ascending from 0."""
+def _own_people(own: _Table, people: int, generator: np.random.Generator, rows: int) -> IntArray:
+    """Return the number of the individual whose each row is, ascending from 0. ``people``: the most there can be."""
     if own.unit is None:
         return np.arange(rows)
-    people = _count_units(own)
     sizes = generator.integers(1, min(own.rows_each, MOST_EACH), size=rows, endpoint=True)
     needed = int(np.searchsorted(np.cumsum(sizes), rows)) + 1
     if needed > people:  # fewer individuals, with more rows each
@@ -160,6 +165,12 @@ def _joined_people(
 def _unit_of(table: _Table) -> Column:
     assert table.unit is not None
     return table.columns[table.unit]
+
+
+def _count_people(schema: Schema, own: _Table) -> int:
+    """Return how many individuals there can be: so many as are declared and told apart."""
+    units = MOST_NUMBERS if own.unit is None else _count_units(own)
+    return units if schema.individuals is None else min(units, schema.individuals)
 
 
 def _count_units(table: _Table) -> int:

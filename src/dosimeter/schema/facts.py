@@ -142,7 +142,8 @@ class Schema:
                 a public table one for each value of its key.
 
         Raises:
-            OptionError: so many rows do not fit into memory or the declared units, or the schema has no such table.
+            OptionError: there are more rows than the declared individuals can have or than fit into memory, or the
+                schema has no such table.
         """
         from dosimeter.schema.dummy_rows import invent_rows
 
