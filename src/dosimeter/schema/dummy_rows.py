@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from fractions import Fraction
@@ -51,35 +51,11 @@ def invent_rows(schema: Schema, rows: int, table: str | None = None) -> pa.Table
 
     Raises OptionError for a number of rows that is too large, or a table that is not declared.
     """
-    own, tables = _list_tables(schema)
+    invention = _Invention(schema)
     name = schema.table if table is None else table
-    if name != own.name and name not in tables:
-        raise OptionError(f"The schema declares no table {name}. Declared: {', '.join([own.name, *tables])}.")
-    _check_size(schema, rows)
-    people = _own_people(own, _count_people(schema, own), _seed(schema, own.name, ""), rows)
-    names = _name_people(own, tables.values(), people[-1] + 1 if len(people) else 0)
-    if name == own.name:
-        return _Invention(schema, own, people, names).make()
-    other = tables[name]
-    if other.key is not None:
-        return _Invention(schema, other, np.arange(min(_find_domain(schema, other, other.key).size, MOST_KEYS))).make()
-    people, names = _joined_people(other, _seed(schema, other.name, ""), names)
-    return _Invention(schema, other, people, names).make()
-
-
-def count_most_rows(schema: Schema) -> int:
-    """Return how many rows at most the schema's own table can be given, by their size and the declared individuals.
-
-    More than these do not count in an answer (N4).
-    """
-    own, tables = _list_tables(schema)
-    columns = max(len(each.columns) for each in (own, *tables.values()))
-    most = min(MOST_ROWS, MOST_CELLS // columns)
-    return min(most, _count_people(schema, own) * own.rows_each)
-
-
-def _check_size(schema: Schema, rows: object) -> None:
-    if isinstance(rows, bool) or not isinstance(rows, int) or rows < 1:
+    if name not in invention.tables:
+        raise OptionError(f"The schema declares no table {name}. Declared: {', '.join(invention.tables)}.")
+    if isinstance(rows, bool) or not isinstance(rows, int) or rows < 1:  # type: ignore[redundant-expr]
         raise OptionError("The number of rows must be a whole number, at least 1.")
     most = count_most_rows(schema)
     if rows > most:
@@ -87,6 +63,17 @@ def _check_size(schema: Schema, rows: object) -> None:
             f"At most {most:,} rows can be invented for this schema: by their size, or by the individuals that it "
             "declares. Ask for fewer."
         )
+    return invention.make(invention.tables[name], rows)
+
+
+def count_most_rows(schema: Schema) -> int:
+    """Return how many rows at most the schema's own table can be given, by their size and the declared individuals.
+
+    More than these do not count in an answer (N4).
+    """
+    invention = _Invention(schema)
+    columns = max(len(each.columns) for each in invention.tables.values())
+    return min(MOST_ROWS, MOST_CELLS // columns, invention.most_people * invention.own.rows_each)
 
 
 # ---------------------------------------------------------------- tables
@@ -110,92 +97,138 @@ class _Table:
             return self.most_each
         return min(self.most_each, _Domain(self.columns[self.row_key], counted=True).size)
 
+    @property
+    def unit_column(self) -> Column:
+        assert self.unit is not None
+        return self.columns[self.unit]
 
-def _list_tables(schema: Schema) -> tuple[_Table, dict[str, _Table]]:
-    """Return the schema's own table, and the others by name."""
+
+def _list_tables(schema: Schema) -> dict[str, _Table]:
+    """Return the schema's own table and then the others, by name."""
     unit = None if schema.unit == "row" else schema.unit
     own = _Table(schema.table, schema.columns, unit, schema.max_rows_per_unit, schema.row_key)
-    others = {
-        each.name: _Table(each.name, each.columns, key=each.key)
+    others = [
+        _Table(each.name, each.columns, key=each.key)
         if each.public
         else _Table(each.name, each.columns, each.unit, each.max_rows_per_unit, each.row_key)
         for each in schema.tables.values()
-    }
-    return own, others
+    ]
+    return {each.name: each for each in (own, *others)}
 
 
-def _seed(schema: Schema, *names: str) -> np.random.Generator:
-    """Return a generator for these names, such as a table's and a column's: the same for every equal schema."""
-    text = "\0".join((digest_schema(schema), *names))
-    return np.random.default_rng(int.from_bytes(hashlib.sha256(text.encode()).digest()))
+class _Invention:
+    """Makes the rows of the tables of one schema. ``most_people``: how many individuals are declared and told apart."""
+
+    def __init__(self, schema: Schema) -> None:
+        self.tables = _list_tables(schema)
+        self.own = self.tables[schema.table]
+        self._digest = digest_schema(schema)
+        self._keys = {each.key.lower() for each in self.tables.values() if each.key is not None}
+        self._alike: dict[str, list[Column]] = {}  # the columns that say their values, by name
+        for column in (column for table in self.tables.values() for column in table.columns.values()):
+            if _is_declared(column):
+                self._alike.setdefault(column.name.lower(), []).append(column)
+        units = MOST_NUMBERS if self.own.unit is None else _Domain(self.own.unit_column, counted=True).size
+        self.most_people = units if schema.individuals is None else min(units, schema.individuals)
+
+    def make(self, table: _Table, rows: int) -> pa.Table:
+        """Return the rows of a table that go with so many rows of the schema's own table."""
+        import pyarrow as pa
+
+        people = self._share_rows(rows)
+        names = self._name_people(int(people[-1]) + 1)
+        if table.key is not None:
+            people = np.arange(min(self._find_domain(table, table.columns[table.key]).size, MOST_KEYS))
+        elif table is not self.own:
+            people, names = self._join_people(table, names)
+        return pa.table({name: self._fill(table, each, people, names) for name, each in table.columns.items()})
+
+    def _seed(self, *names: str) -> np.random.Generator:
+        """Return a generator for these names, such as a table's and a column's: the same for every equal schema."""
+        text = "\0".join((self._digest, *names))
+        return np.random.default_rng(int.from_bytes(hashlib.sha256(text.encode()).digest()))
+
+    # ------------------------------------------------------------ whose rows
+
+    def _share_rows(self, rows: int) -> IntArray:
+        """Return the number of the individual whose each row of the schema's own table is, ascending from 0."""
+        if self.own.unit is None:
+            return np.arange(rows)
+        most = min(self.own.rows_each, MOST_EACH)
+        sizes = self._seed(self.own.name).integers(1, most, size=rows, endpoint=True)
+        needed = int(np.searchsorted(np.cumsum(sizes), rows)) + 1
+        if needed > self.most_people:  # fewer individuals, with more rows each
+            needed = self.most_people
+            sizes = rows // needed + (np.arange(needed) < rows % needed)
+        return np.repeat(np.arange(needed), sizes[:needed])[:rows]
+
+    def _name_people(self, count: int) -> NDArray[Any]:
+        """Return what so many individuals are called: values of the unit column; without one, their numbers from 1.
+
+        Values that the unit columns of other private tables declare come first, so that these have rows of them.
+        """
+        if self.own.unit is None:
+            return np.arange(1, count + 1)
+        others = [each.unit_column for each in self.tables.values() if each is not self.own and each.unit is not None]
+        return _name_units(self.own.unit_column, others, count)
+
+    def _join_people(self, table: _Table, names: NDArray[Any]) -> tuple[IntArray, NDArray[Any]]:
+        """Return whose each row of a private joined table is, and what these individuals are called.
+
+        They are those of the schema's own table, as far as the unit column can hold their names. Some have no row here.
+        """
+        column = table.unit_column
+        held = names[_can_hold(column, names)]
+        if not len(held):
+            held = _name_units(column, (), min(len(names), _Domain(column, counted=True).size))
+        most = min(table.rows_each, MOST_EACH)
+        sizes = self._seed(table.name).integers(0, most, size=len(held), endpoint=True)
+        sizes[0] = max(1, sizes[0])
+        return np.repeat(np.arange(len(held)), sizes), held
+
+    # ------------------------------------------------------------ columns
+
+    def _fill(self, table: _Table, column: Column, people: IntArray, names: NDArray[Any]) -> pa.Array:
+        """Return the cells of a column. ``people``: whose each row is; ``names``: what these are called."""
+        import pyarrow as pa
+
+        rows = len(people)
+        if column.name == table.unit:
+            return pa.array(names[people], pa.int64() if column.type is ColumnType.INTEGER else pa.string())
+        domain = self._find_domain(table, column)
+        if column.name in (table.key, table.row_key):
+            return domain.read(np.arange(rows) % domain.size)
+        if column.identifying and not _is_declared(column):
+            return domain.read(people % domain.size)
+        generator = self._seed(table.name, column.name)
+        numbers = _spread(generator, domain.size, rows)
+        missing = np.zeros(rows, dtype=np.bool_)
+        missing[generator.permutation(rows)[: rows // (SHARE_NULL if column.nulls else SHARE_RARELY_NULL)]] = True
+        return domain.read(numbers, missing)
+
+    def _find_domain(self, table: _Table, column: Column) -> _Domain:
+        """Return the values to give a column. One that says none has those of a column of its name in another table.
+
+        A column that is called as the key of a public table has only values that this key has, too.
+        """
+        if column.name == table.row_key or (column.identifying and not _is_declared(column)):
+            return _Domain(column, counted=True)
+        alike = [each for each in self._alike.get(column.name.lower(), ()) if _are_of_a_kind(column, each)]
+        used = alike[0] if alike and not _is_declared(column) else column
+        return _Domain(used, most=MOST_KEYS if column.name.lower() in self._keys else MOST_NUMBERS)
 
 
-# ---------------------------------------------------------------- whose rows
-
-
-def _own_people(own: _Table, people: int, generator: np.random.Generator, rows: int) -> IntArray:
-    """Return the number of the individual whose each row is, ascending from 0. ``people``: the most there can be."""
-    if own.unit is None:
-        return np.arange(rows)
-    sizes = generator.integers(1, min(own.rows_each, MOST_EACH), size=rows, endpoint=True)
-    needed = int(np.searchsorted(np.cumsum(sizes), rows)) + 1
-    if needed > people:  # fewer individuals, with more rows each
-        needed, sizes = people, rows // people + (np.arange(people) < rows % people)
-    return np.repeat(np.arange(needed), sizes[:needed])[:rows]
-
-
-def _joined_people(
-    table: _Table, generator: np.random.Generator, names: NDArray[Any] | None
-) -> tuple[IntArray, NDArray[Any]]:
-    """Return the individuals of a private joined table, as ``_own_people`` does, and what they are called.
-
-    They are the individuals of the schema's own table, as far as the unit column can hold their names. Some have no row
-    in this table.
-    """
-    column = _unit_of(table)
-    assert names is not None
-    named = names[_can_hold(column, names)]
-    if not len(named):
-        named = _name_people(table, (), min(len(names), _count_units(table)))
-    sizes = generator.integers(0, min(table.rows_each, MOST_EACH), size=len(named), endpoint=True)
-    sizes[0] = max(1, sizes[0])
-    return np.repeat(np.arange(len(named)), sizes), named
-
-
-def _unit_of(table: _Table) -> Column:
-    assert table.unit is not None
-    return table.columns[table.unit]
-
-
-def _count_people(schema: Schema, own: _Table) -> int:
-    """Return how many individuals there can be: so many as are declared and told apart."""
-    units = MOST_NUMBERS if own.unit is None else _count_units(own)
-    return units if schema.individuals is None else min(units, schema.individuals)
-
-
-def _count_units(table: _Table) -> int:
-    """Return how many individuals the unit column of a table can tell apart."""
-    column = _unit_of(table)
-    return _Domain(column, counted=True).size
-
-
-def _name_people(own: _Table, others: Collection[_Table], count: int) -> NDArray[Any]:
-    """Return a value of the unit column for each of so many individuals; without a unit column, their numbers from 1.
-
-    Values that the unit columns of other private tables declare come first, so that these have rows of them.
-    """
-    count = int(count)
-    if own.unit is None:
-        return np.arange(1, count + 1)
-    column, units = _unit_of(own), [_unit_of(each) for each in others if each.unit is not None]
+def _name_units(column: Column, others: Collection[Column], count: int) -> NDArray[Any]:
+    """Return so many values of a unit column, first those that the other unit columns declare, too."""
     if column.type is ColumnType.INTEGER:
         low, high = _read_whole(column) or (1, MOST_NUMBERS)
-        lows = [whole[0] for whole in map(_read_whole, units) if whole is not None]
+        lows = [whole[0] for whole in map(_read_whole, others) if whole is not None]
         start = max([each for each in lows if low <= each <= high], default=low)
         return low + (start - low + np.arange(count)) % (high - low + 1)
-    shared = [value for unit in units for value in unit.values or () if value in (column.values or (value,))]
-    named = dict.fromkeys([*shared, *(column.values or ())])
-    if column.values is None:
+    declared = dict.fromkeys(column.values or ())
+    shared = [value for other in others for value in other.values or () if not declared or value in declared]
+    named = dict.fromkeys(shared) | declared
+    if not declared:
         named |= dict.fromkeys(map(_write_word, range(count)))
     return np.array(list(named)[:count], dtype=object)
 
@@ -210,64 +243,10 @@ def _can_hold(column: Column, names: NDArray[Any]) -> BoolArray:
     """Return for each name whether a unit column of this declaration can hold it."""
     if (column.type is ColumnType.INTEGER) != (names.dtype != object):
         return np.zeros(len(names), dtype=np.bool_)
-    whole = _read_whole(column)
+    whole, values = _read_whole(column), frozenset(column.values or ())
     if whole is not None:
         return np.asarray((names >= whole[0]) & (names <= whole[1]))
-    return np.array([column.values is None or name in column.values for name in names], dtype=np.bool_)
-
-
-# ---------------------------------------------------------------- columns
-
-
-@dataclass(frozen=True, slots=True)
-class _Invention:
-    """The rows of one table. ``people``: whose each row is, ascending from 0; ``names``: what these are called."""
-
-    schema: Schema
-    table: _Table
-    people: IntArray
-    names: NDArray[Any] | None = None
-
-    def make(self) -> pa.Table:
-        import pyarrow as pa
-
-        return pa.table({name: self._fill(column) for name, column in self.table.columns.items()})
-
-    def _fill(self, column: Column) -> pa.Array:
-        import pyarrow as pa
-
-        table, rows = self.table, len(self.people)
-        if column.name == table.unit:
-            assert self.names is not None
-            kind = pa.int64() if column.type is ColumnType.INTEGER else pa.string()
-            return pa.array(self.names[self.people], kind)
-        domain = _find_domain(self.schema, table, column.name)
-        if column.name in (table.key, table.row_key):
-            return domain.read(np.arange(rows) % domain.size)
-        if column.identifying and not _is_declared(column):
-            return domain.read(self.people % domain.size)
-        generator = _seed(self.schema, table.name, column.name)
-        numbers = _spread(generator, domain.size, rows)
-        missing = np.zeros(rows, dtype=np.bool_)
-        missing[generator.permutation(rows)[: rows // (SHARE_NULL if column.nulls else SHARE_RARELY_NULL)]] = True
-        return domain.read(numbers, missing)
-
-
-def _find_domain(schema: Schema, table: _Table, name: str) -> _Domain:
-    """Return the values to give a column. One that declares none has those of a column of its name in another table.
-
-    A column that is called as the key of a public table has only values that this key has, too.
-    """
-    own, tables = _list_tables(schema)
-    column, every = table.columns[name], (own, *tables.values())
-    alike = [each for other in every for each in other.columns.values() if each.name.lower() == name.lower()]
-    if name == table.row_key or (column.identifying and not _is_declared(column)):
-        return _Domain(column, counted=True)
-    if not _is_declared(column):
-        lent = [each for each in alike if _is_declared(each) and _are_of_a_kind(column, each)]
-        column = replace(lent[0], nulls=column.nulls) if lent else column
-    joins = any(each.key is not None and each.key.lower() == name.lower() for each in every)
-    return _Domain(column, most=MOST_KEYS if joins else MOST_NUMBERS)
+    return np.array([not values or name in values for name in names], dtype=np.bool_)
 
 
 def _is_declared(column: Column) -> bool:
