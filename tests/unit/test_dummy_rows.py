@@ -253,7 +253,7 @@ def test_texts_are_short() -> None:
 
 def test_another_schema_invents_other_rows() -> None:
     other = read_schema(declare("t", 900, {"a": whole(0, 99)}))
-    assert read(other, "a") != read(read_schema(declare("u", 900, {"a": whole(0, 99)})), "a")
+    assert read(other, "a") != read(read_schema(declare("t", 901, {"a": whole(0, 99)})), "a")
 
 
 # ---------------------------------------------------------------- refusals

@@ -19,7 +19,7 @@ from dosimeter.web.checks import INVENTED_ROWS
 from tests.known import known
 from tests.quick_servers import SharedProcesses
 from tests.waiting import LONGEST_WAIT
-from tests.web.browsing import OpenPage, expect
+from tests.web.browsing import OpenPage, expect, find_barriers
 from tests.web.web_site import (
     CLINIC,
     COUNT,
@@ -257,6 +257,8 @@ def test_the_button_on_the_page(site: Site, open_page: OpenPage, scripts: bool) 
     expect(page.locator("#trial")).to_contain_text("1,000 invented rows")
     expect(page.locator("#trial tbody tr")).to_have_count(3)
     expect(page.locator("#sql")).to_have_value(GROUPS)
+    if scripts:
+        assert find_barriers(page) == []
     page.fill("#sql", "SELECT age FROM clinic")
     page.click("text=Try it on invented rows")
     expect(page.locator("#trial .problem")).to_contain_text("age is neither an aggregate nor in the GROUP BY")
