@@ -89,6 +89,12 @@ def test_the_same_rows_each_time(run: Run, facts: Path, tmp_path: Path) -> None:
     assert one["x.csv"].count(b"\n") == 1_001
 
 
+def test_rows_of_a_draft_may_tell_of_the_data(run: Run, facts: Path, tmp_path: Path) -> None:
+    facts.write_text(FACTS.replace("reviewed = true", "reviewed = false"), encoding="utf-8")
+    *_, last = run("dummy", "--schema", facts, "-o", tmp_path / "x.csv").out.splitlines()
+    assert "is not reviewed: its facts may come from the data" in last
+
+
 def test_fewer_rows_of_fewer_people(run: Run, facts: Path, tmp_path: Path) -> None:
     facts.write_text(FACTS.replace("individuals = 800", "individuals = 20"), encoding="utf-8")
     assert "x.csv: 60 invented rows" in run("dummy", "--schema", facts, "-o", tmp_path / "x.csv").out

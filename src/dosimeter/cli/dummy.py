@@ -42,6 +42,8 @@ def dummy(schema: Path, rows: int | None, output: Path, force: bool) -> int:
     for path, table in tables.items():
         _write_table(table, path)
         click.echo(f"Wrote {path}: {table.num_rows:,} invented rows.")
+    if not facts.reviewed:
+        click.echo(f"· {schema} is not reviewed: its facts may come from the data, and these rows with them.")
     return 0
 
 
