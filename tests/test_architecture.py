@@ -51,6 +51,7 @@ RANDOM_NAMES = {"urandom", "getrandom", "default_rng", "rvs", "uuid1", "uuid4", 
 # Noise has one home. Data for tests and benchmarks is drawn where it is made, and keys where they are made.
 RANDOM_FILES = {
     PACKAGE / "release" / "noise.py",
+    PACKAGE / "schema" / "dummy_rows.py",  # invented rows, by a generator that the schema seeds: it protects nothing
     PAPER / "reproduction" / "generate.py",
     PAPER / "study" / "generate.py",
     REPOSITORY / "tools/generate_clinic.py",
@@ -148,6 +149,13 @@ def test_randomness_has_one_home() -> None:
         if found := find_randomness(parse_file(path)) - allowed:
             strangers[name_file(path)] = found
     assert not strangers, "randomness belongs in release/noise.py"
+
+
+def test_invented_rows_are_seeded() -> None:
+    """What is drawn there follows from the schema: the one generator is made of its digest, and of nothing else."""
+    text = (PACKAGE / "schema" / "dummy_rows.py").read_text(encoding="utf-8")
+    assert text.count("np.random.default_rng(") == text.count("random.default_rng(int.from_bytes(hashlib") == 1
+    assert find_randomness(ast.parse(text)) == {"default_rng", "np.random"}
 
 
 @pytest.mark.parametrize(

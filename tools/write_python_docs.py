@@ -74,7 +74,7 @@ MEMBERS = {
     "Answer": ("describe", "table", "to_arrow", "to_pandas", "to_polars"),
     "DryRun": ("granted", "reason", "analyst_sees", "describe"),
     "Explanation": ("describe",),
-    "Schema": ("load", "save", "account_name"),
+    "Schema": ("load", "save", "dummy", "account_name"),
     "SchemaCheck": ("agrees",),
     "Ledger": ("open", "describe", "remaining", "verify", "export", "clear", "close"),
     "Client": ("datasets", "check", "submit", "query", "queries", "close"),

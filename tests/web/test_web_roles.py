@@ -20,6 +20,7 @@ GETS = {
     "/ask": (303, 200, 403),
     "/ask/schema": (303, 404, 403),
     "/ask/values": (303, 422, 403),
+    "/ask/invented.csv": (303, 422, 403),
     "/queries": (303, 200, 403),
     "/queries/{query_id}": (303, 200, 403),
     "/queries/{query_id}/status": (303, 200, 403),

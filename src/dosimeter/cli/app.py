@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 COMMANDS: Mapping[str, str] = {
     "demo": "demo:demo",
     "schema": "schema:schema",
+    "dummy": "dummy:dummy",
     "explain": "explain:explain",
     "risk": "risk:risk",
     "find": "find:find",

@@ -177,6 +177,8 @@ class DuckDBEngine(Engine):
         digest, table = digest_table(table), copy_table(table)
         unread: dict[str, str] = {}
         with opening(one_row_each=options.one_row_each) as connection:
+            if options.threads is not None:
+                connection.execute(f"SET threads = {options.threads:d}")
             try:
                 connection.register(_SOURCE, without_zones(table))
                 native = _describe(connection, _SOURCE)
@@ -316,7 +318,7 @@ class DuckDBEngine(Engine):
 
     def _open_joined(self, table: JoinTable) -> DuckDBEngine:
         if table.name in self._options.tables:
-            return open_duckdb(self._options.tables[table.name])
+            return open_duckdb(self._options.tables[table.name], ReadOptions(threads=self._options.threads))
         if self._files is not None and self._is_in_same_file(table):
             if table.public and _bare(table.source or table.name) == _bare(self._table):
                 raise joined_with_itself(table)

@@ -28,7 +28,8 @@ class ReadOptions:
     """The options for reading a source. ``table``: the table to read in a database, or the name to give a file's table.
 
     ``tables``: further tables in memory, by name, for joins. ``one_row_each``: whether each row is one individual. This
-    only saves DuckDB time, in counting rows and in ``refresh``; no answer depends on it. All others are for CSV.
+    only saves DuckDB time, in counting rows and in ``refresh``; no answer depends on it. ``threads``: how many DuckDB
+    takes for tables in memory; None for one per processor. All others are for CSV.
     """
 
     table: str | None = None
@@ -39,6 +40,7 @@ class ReadOptions:
     decimal: str | None = None
     date_format: str | None = None
     one_row_each: bool = False
+    threads: int | None = None
 
     def list_digested(self) -> tuple[str | None, ...]:
         """Return the options that decide how a file's bytes are read, to be digested together with the bytes.

@@ -52,14 +52,15 @@ def _list_keys(lookup: Lookup, released: Sequence[ReleasedRow], before: Mapping[
     """Return the key by which each released row looks up a row of a public table; None where there is no key.
 
     A key is a value of the row's group, or a value that was looked up before. ``before``: the values looked up so far,
-    by column name.
+    by column name. In a UNION ALL, a SELECT that does not join the table may have no such group, and looks up nothing.
     """
     name = lookup.key.name
     if name in before:
         return list(before[name].values)
     if not name.startswith("g"):
         return [None] * len(released)
-    keys = [row.key[int(name[1:])] for row in released]
+    at = int(name[1:])
+    keys = [row.key[at] if at < len(row.key) else None for row in released]
     return [float(key) if isinstance(key, Decimal) else key for key in keys]
 
 

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from dosimeter.release.facts.declared import declare_facts, plan_search
     from dosimeter.release.facts.questions import FactSearch
     from dosimeter.release.facts.spending import FoundSchema, expect_search, prepare_search, spend_on_schema
+    from dosimeter.release.invented import answer_on_invented_rows
     from dosimeter.release.record_page import write_record
     from dosimeter.release.saved_files import check_target, find_companion, save_answer
 
@@ -47,6 +48,7 @@ __getattr__ = load_late(
         "facts.declared": ("declare_facts", "plan_search"),
         "facts.questions": ("FactSearch",),
         "facts.spending": ("FoundSchema", "expect_search", "prepare_search", "spend_on_schema"),
+        "invented": ("answer_on_invented_rows",),
         "record_page": ("write_record",),
         "saved_files": ("check_target", "find_companion", "save_answer"),
     },

@@ -280,7 +280,7 @@ def _draw_and_settle(
     except DataError:
         ledger.settle(entry.id, status="denied", incident="noise")  # the charge stays, and the dataset is stopped (N4)
         raise refuse_stopped(prepared.dataset) from None
-    answer = _assemble_noisy(prepared, epsilon, [(block.keys, block.values) for block in noisy])
+    answer = assemble_noisy(prepared, epsilon, [(block.keys, block.values) for block in noisy])
     settled = ledger.settle(
         entry.id,
         status="released",
@@ -289,7 +289,7 @@ def _draw_and_settle(
         error_95=None if entry.hides_epsilon else answer.error_95,
         measured=noisy[0].values,
         details=replace(
-            _detail(prepared, answer, entry),
+            detail_answer(prepared, answer, None if entry.hides_epsilon else epsilon),
             further=[block.values for block in noisy[1:]],
             keys=write_keys(noisy[0].keys) if prepared.plan.threshold else None,
         ),
@@ -302,12 +302,12 @@ def _was_viewed(ledger: Ledger, prepared: PreparedRelease, entry: Entry) -> bool
     return ledger.may_tell_look(prepared.dataset, *digests, analyst=prepared.order.analyst)
 
 
-def _detail(prepared: PreparedRelease, answer: AssembledAnswer, entry: Entry) -> Details:
+def detail_answer(prepared: PreparedRelease, answer: AssembledAnswer, told: Decimal | None) -> Details:
     """Return what the ledger records beside the rows for whoever reads the answer: errors and public facts.
 
-    Nothing that depends on a hidden ε is among them (G2).
+    ``told``: the ε of the answer; None if it is hidden. Then nothing that depends on it is among them (G2).
     """
-    plan, told = prepared.plan, None if entry.hides_epsilon else entry.spent.epsilon
+    plan = prepared.plan
     facts = list_facts(plan, answer, clamp=prepared.order.clamp, errors=told is not None)
     counts = withhold_errors(answer.told) if told is None else answer.told
     return Details(
@@ -319,7 +319,7 @@ def _detail(prepared: PreparedRelease, answer: AssembledAnswer, entry: Entry) ->
     )
 
 
-def _assemble_noisy(prepared: PreparedRelease, epsilon: Decimal, noisy: Sequence[Numbers]) -> AssembledAnswer:
+def assemble_noisy(prepared: PreparedRelease, epsilon: Decimal, noisy: Sequence[Numbers]) -> AssembledAnswer:
     """Return the answer made from noisy numbers, with the error of every number; clamped if the request asks for it.
 
     ``noisy``: the groups and numbers of each block (a SELECT that measures). If what the query computes from these
@@ -347,8 +347,8 @@ def repeat_answer(entry: Entry, prepared: PreparedRelease) -> Answer:
         keys = block.group_keys if entry.keys is None else read_keys(entry.keys, block.groups)
         assert keys is not None, "an answer has declared groups, or its entry has them"
         noisy.append((keys, [[Fraction(text) for text in row] for row in texts]))
-    found = _assemble_noisy(prepared, entry.spent.epsilon, noisy)
-    details = _detail(prepared, found, entry)
+    found = assemble_noisy(prepared, entry.spent.epsilon, noisy)
+    details = detail_answer(prepared, found, None if entry.hides_epsilon else entry.spent.epsilon)
     return replace(
         answer,
         answer=found.rows,

@@ -3,6 +3,9 @@
 Takes a TOML file, its text or a mapping; gives a frozen Schema, checked once. Never reads the data.
 """
 
+from typing import TYPE_CHECKING
+
+from dosimeter.late_names import load_late
 from dosimeter.schema.facts import (
     DEFAULT_LENGTH,
     LONGEST_TEXT,
@@ -15,3 +18,8 @@ from dosimeter.schema.facts import (
 )
 from dosimeter.schema.toml import MAX_VALUES, digest_schema, dump_schema, load_schema, read_schema
 from dosimeter.schema.words import PLAIN, Words
+
+if TYPE_CHECKING:
+    from dosimeter.schema.dummy_rows import MOST_ROWS, count_most_rows
+
+__getattr__ = load_late(__name__, {"dummy_rows": ("MOST_ROWS", "count_most_rows")})

@@ -8,10 +8,13 @@ from datetime import date, datetime
 from decimal import Decimal
 from enum import StrEnum
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from dosimeter.html import write_paragraphs, write_table
 from dosimeter.schema.words import Words
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 DEFAULT_LENGTH = 4_096  # letters of an undeclared text that enter joins and further stages
 LONGEST_TEXT = 65_536  # letters of a text that a query may make
@@ -126,6 +129,25 @@ class Schema:
         from dosimeter.schema.toml import save_schema
 
         save_schema(self, path, comment=comment)
+
+    def dummy(self, rows: int, *, table: str | None = None) -> pa.Table:
+        """Return invented rows that fit the schema, for trying SQL. They are made from the schema alone.
+
+        Numbers and dates are spread evenly over their bounds, categories over their declared values; keys join. The
+        same schema and the same number of rows give the same table.
+
+        Args:
+            rows: how many rows the schema's own table has.
+            table: the name of a joined table, to get the rows that go with these: those of the same individuals, or of
+                a public table one for each value of its key.
+
+        Raises:
+            OptionError: there are more rows than the declared individuals can have or than fit into memory, or the
+                schema has no such table.
+        """
+        from dosimeter.schema.dummy_rows import invent_rows
+
+        return invent_rows(self, rows, table)
 
     def __repr__(self) -> str:
         people = "unknown" if self.individuals is None else self.individuals

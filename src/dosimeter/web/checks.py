@@ -1,8 +1,9 @@
 """Check whether a query can be answered, by its text and the schema alone, so that every reason may be explained.
 
-A check costs time, and any analyst may ask for one. So checks run in a few processes of their own, where each is ended
-when it takes too much, or when nobody waits for it any more. There is one check per analyst at a time. A check uses
-nothing that another analyst's check left behind: how long it takes tells nobody what others ask.
+A trial shows what the answer would look like, on invented rows. Both cost time, and any analyst may ask for them. So
+they run in a few processes of their own, where each is ended when it takes too much, or when nobody waits for it any
+more. There is one per analyst at a time. A check uses nothing that another analyst's check left behind: how long it
+takes tells nobody what others ask.
 """
 
 from __future__ import annotations
@@ -13,28 +14,45 @@ import json
 import pickle
 import re
 from collections.abc import Awaitable, Callable
-from importlib import import_module
 from typing import Any
 
 from dosimeter.errors import InputError, LimitError, QueryError
+from dosimeter.options import LookOptions
 from dosimeter.planning import explain_plan
 from dosimeter.postprocess import note_public_facts
 from dosimeter.problems import Audience, Surface
+from dosimeter.release import Fixed, ReleaseOrder, answer_on_invented_rows, prepare_release
+from dosimeter.schema import Schema, count_most_rows, read_schema
 from dosimeter.sql import write_name
 from dosimeter.web.check_processes import PendingCheck, answer_each
 from dosimeter.web.expected import expect_errors, find_needed
-from dosimeter.web.public import Example, PublicCheck, PublicDataset, find_odd_letter
+from dosimeter.web.public import (
+    Example,
+    PublicCheck,
+    PublicDataset,
+    PublicTrial,
+    find_odd_letter,
+    show_outcome,
+    show_shape,
+)
 from dosimeter.web.query_planner import TOO_LARGE, QueryPlanner
 
 BUSY = "Another check of yours is still running. Try again in a moment."
 GRACE = 0.5  # seconds that a check goes on when nobody waits for it: most end sooner than a process can be replaced
+INVENTED_ROWS = 1_000
+TOO_MUCH = (
+    "On invented rows this query takes too long, or too much memory, to show what its answer would look like. It can "
+    "be submitted all the same."
+)
 Begin = Callable[[str, float | None], PendingCheck]
 RunCheck = Callable[..., Awaitable[PublicCheck]]
 """``CheckQueue.check`` for one request, with which its checks end."""
+RunTrial = Callable[..., Awaitable[PublicTrial]]
+"""``CheckQueue.try_out`` for one request, with which its trials end."""
 
 
 class CheckQueue:
-    """The checks that are under way, by analyst. Used from the server's event loop alone."""
+    """The checks and trials that are under way, by analyst. Used from the server's event loop alone."""
 
     def __init__(self) -> None:
         self._running: dict[str, asyncio.Future[bytes | None]] = {}
@@ -52,9 +70,36 @@ class CheckQueue:
     ) -> PublicCheck:
         """Return the check of a query. ``wanted``: the error that would be good enough for the analyst.
 
+        ``begin``: begins a check in another process. Everything else is as for ``run``.
+        """
+        reply = await self.run(user_id, lambda: begin(sql, wanted), patience=patience, gone=gone)
+        return _refuse(TOO_LARGE) if reply is None else PublicCheck.model_validate_json(reply)
+
+    async def try_out(
+        self,
+        user_id: str,
+        begin: Callable[[], PendingCheck],
+        *,
+        patience: float,
+        gone: Callable[[], Awaitable[object]],
+    ) -> PublicTrial:
+        """Return the answer that a query has on invented rows. ``begin``, ``patience`` and ``gone``: as for ``run``."""
+        reply = await self.run(user_id, begin, patience=patience, gone=gone)
+        return PublicTrial(problem=TOO_MUCH) if reply is None else PublicTrial.model_validate_json(reply)
+
+    async def run(
+        self,
+        user_id: str,
+        begin: Callable[[], PendingCheck],
+        *,
+        patience: float,
+        gone: Callable[[], Awaitable[object]],
+    ) -> bytes | None:
+        """Return the reply of another process; None if it took too much. ``begin``: asks it.
+
         Waits at most ``patience`` seconds for the same user's previous check. Raises LimitError if that one is not done
-        by then, or if a newer check of this user came meanwhile. ``begin``: begins a check in another process.
-        ``gone``: returns when nobody waits for the check any more; it is then ended.
+        by then, or if a newer check of this user came meanwhile. ``gone``: returns when nobody waits for the reply any
+        more; the process is then ended.
         """
         clock, me = asyncio.get_running_loop(), object()
         self._newest[user_id] = me
@@ -67,15 +112,14 @@ class CheckQueue:
                 await asyncio.wait([before], timeout=left)
             if self._newest.get(user_id) is not me:
                 raise LimitError(BUSY)
-            pending = begin(sql, wanted)
+            pending = begin()
             running = asyncio.wrap_future(pending.result)
             self._running[user_id] = running
             running.add_done_callback(lambda _: self._running.pop(user_id, None))
-            reply = await _wait_until_gone(pending, running, gone)
+            return await _wait_until_gone(pending, running, gone)
         finally:
             if self._newest.get(user_id) is me:
                 del self._newest[user_id]
-        return _refuse(TOO_LARGE) if reply is None else PublicCheck.model_validate_json(reply)
 
 
 async def _wait_until_gone(
@@ -101,15 +145,42 @@ async def _wait_until_gone(
 
 
 def answer_requests() -> None:
-    """Answer requests for checks, in a process for checks."""
-    for library in ("duckdb", "pyarrow"):  # planning loads them when it first needs them; here memory is limited then
-        import_module(library)
+    """Answer requests for checks and trials, in a process for checks."""
+    _load_libraries()
     answer_each(_answer)
 
 
+def _load_libraries() -> None:
+    """Load what checks and trials need: when it is first needed, memory is limited, and libraries reserve much more
+    than they use.
+    """
+    facts = read_schema({"table": "t", "individuals": 1, "reviewed": True, "columns": {"a": {"type": "boolean"}}})
+    order = ReleaseOrder(Fixed(1.0))
+    sql = "SELECT a, COUNT(*) FROM t GROUP BY a ORDER BY 2"
+    answer_on_invented_rows(prepare_release(facts, sql, LookOptions(), order), facts, 1)
+
+
 def _answer(planner: bytes, request: bytes) -> bytes:
-    sql, wanted = json.loads(request)
+    sql, wanted, *tried = json.loads(request)
+    if tried:
+        return try_query(pickle.loads(planner), sql, *tried).model_dump_json().encode()
     return check_query(pickle.loads(planner), sql, wanted).model_dump_json().encode()
+
+
+def count_invented(schema: Schema) -> int:
+    """Return how many invented rows a dataset's own table has, where analysts try SQL."""
+    return min(INVENTED_ROWS, count_most_rows(schema))
+
+
+def try_query(planner: QueryPlanner, sql: str, epsilon: float) -> PublicTrial:
+    """Return the answer that a query has on invented rows, with noise as at this ε. Never touches the data."""
+    rows = count_invented(planner.schema)
+    try:
+        prepared = planner.plan_anew(sql, ReleaseOrder(Fixed(epsilon)))
+        answer = answer_on_invented_rows(prepared, planner.schema, rows)
+    except InputError as error:
+        return PublicTrial(problem=_for_analysts(error))
+    return PublicTrial(answer=show_outcome(answer), shape=show_shape(prepared.plan), rows=rows)
 
 
 def _refuse(message: str, clause: str | None = None) -> PublicCheck:

@@ -15,7 +15,9 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from dosimeter.ledger import Algorithm, Entry
-from dosimeter.release import recall_answer
+from dosimeter.planning import QueryPlan
+from dosimeter.postprocess import find_counts
+from dosimeter.release import Answer, recall_answer
 from dosimeter.schema import Column, Schema
 
 Priority = Literal["low", "normal", "high"]
@@ -131,7 +133,8 @@ class Example(Public):
 class PublicSchema(Public):
     """What a page lists of a dataset: examples, and the columns whose name, type or description has the words ``find``.
 
-    ``total``: how many columns the dataset has; ``found``: how many of them have the words.
+    ``total``: how many columns the dataset has; ``found``: how many of them have the words. ``tables``: the dataset's
+    own table and those that can be joined to it.
     """
 
     dataset: PublicDataset
@@ -139,6 +142,7 @@ class PublicSchema(Public):
     total: int
     found: int
     examples: list[Example]
+    tables: list[str]
 
 
 class PublicAnswer(Public):
@@ -348,6 +352,15 @@ class PublicCheck(Public):
     expected: ExpectedErrors | None = None
 
 
+class PublicTrial(Public):
+    """What an answer to a query looks like: an ``answer`` from so many invented ``rows``, or a ``problem`` in words."""
+
+    answer: PublicAnswer | None = None
+    shape: AnswerShape = AnswerShape()
+    rows: int = 0
+    problem: str = ""
+
+
 class PublicToken(Public):
     id: str
     name: str
@@ -418,8 +431,20 @@ def show_dataset(schema: Schema, algorithm: Algorithm, mechanism: Noise, *, stop
     )
 
 
+def show_shape(plan: QueryPlan) -> AnswerShape:
+    """Return the shape of a plan's answer: decided by SQL and schema."""
+    measured = [output.name for output in plan.outputs if output.is_aggregate]
+    grouped = bool(plan.groups or plan.is_united)
+    return AnswerShape(measured=measured, grouped=grouped, counts=list(find_counts(plan)))
+
+
 def show_answer(entry: Entry) -> PublicAnswer | None:
-    answer = recall_answer(entry)
+    """Return the released answer of an entry; None if it has none."""
+    return show_outcome(recall_answer(entry))
+
+
+def show_outcome(answer: Answer) -> PublicAnswer | None:
+    """Return what an analyst may see of an answer; None of a denial."""
     if answer.answer is None:
         return None
     return PublicAnswer(

@@ -12,8 +12,7 @@ from collections.abc import Iterator
 from dosimeter.errors import InputError
 from dosimeter.ledger import Entry, Ledger
 from dosimeter.planning import write_plainly
-from dosimeter.postprocess import find_counts
-from dosimeter.web.public import AnswerShape, PublicRelease, PublicReleases, show_answer
+from dosimeter.web.public import AnswerShape, PublicRelease, PublicReleases, show_answer, show_shape
 from dosimeter.web.state import ServedDataset, ServerState
 from dosimeter.web.store import User, note
 
@@ -81,12 +80,9 @@ def _show_release(state: ServerState, served: ServedDataset, entry: Entry) -> Pu
 def describe_shape(served: ServedDataset, sql: str) -> AnswerShape | None:
     """Return the shape of a query's answer, by SQL and schema alone; None if the schema no longer admits the query."""
     try:
-        plan = served.prepare(sql).plan
+        return show_shape(served.prepare(sql).plan)
     except InputError:
         return None
-    measured = [output.name for output in plan.outputs if output.is_aggregate]
-    grouped = bool(plan.groups or plan.is_united)
-    return AnswerShape(measured=measured, grouped=grouped, counts=list(find_counts(plan)))
 
 
 def _write_query(sql: str) -> str:

@@ -73,8 +73,15 @@ class ServedDataset(QueryPlanner):
 
     def begin_check(self, sql: str, wanted: float | None = None) -> PendingCheck:
         """Begin to check a query in another process. ``wanted``: the error that would be good enough."""
+        return self._begin(sql, wanted)
+
+    def begin_trial(self, sql: str, epsilon: float) -> PendingCheck:
+        """Begin to answer a query on invented rows, in another process, with noise as at this ε."""
+        return self._begin(sql, None, epsilon)
+
+    def _begin(self, *request: str | float | None) -> PendingCheck:
         planner = pickle.dumps(QueryPlanner(self.settings, self.schema))
-        return self.processes.begin(planner, json.dumps([sql, wanted]).encode())
+        return self.processes.begin(planner, json.dumps(request).encode())
 
     def prepare(self, sql: str, order: ReleaseOrder | None = None) -> PreparedRelease:
         """Return what the schema alone decides about releasing this query. Never touches the data.

@@ -28,6 +28,7 @@ from dosimeter.web.http.visitors import (
     NameTurnsOf,
     PasswordQueueOf,
     StateOf,
+    Trials,
     Visitor,
     find_address,
     find_visitor,

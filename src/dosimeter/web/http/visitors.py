@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 from fastapi import Depends, Request
 
-from dosimeter.web.checks import RunCheck
+from dosimeter.web.checks import RunCheck, RunTrial
 from dosimeter.web.http.exceptions import NotSignedIn, Refused, require_found
 from dosimeter.web.identity import NameTurns, PasswordQueue, find_session
 from dosimeter.web.state import ServedDataset, ServerState
@@ -54,11 +54,16 @@ def find_way_back(address: str, role: str | None = None) -> str:
 
 
 async def get_checks(request: Request) -> RunCheck:
-    async def wait_until_gone() -> None:
-        while (await request.receive())["type"] != "http.disconnect":
-            pass
+    return partial(request.app.state.checks.check, gone=partial(_wait_until_gone, request))
 
-    return partial(request.app.state.checks.check, gone=wait_until_gone)
+
+async def get_trials(request: Request) -> RunTrial:
+    return partial(request.app.state.checks.try_out, gone=partial(_wait_until_gone, request))
+
+
+async def _wait_until_gone(request: Request) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
 
 
 def _hold(name: str) -> Any:
@@ -110,6 +115,7 @@ StateOf = Annotated[ServerState, _hold("server")]
 PasswordQueueOf = Annotated[PasswordQueue, _hold("password_queue")]
 NameTurnsOf = Annotated[NameTurns, _hold("name_turns")]
 Checks = Annotated[RunCheck, Depends(get_checks)]
+Trials = Annotated[RunTrial, Depends(get_trials)]
 Visitor = Annotated[User, Depends(require_visitor)]
 Analyst = Annotated[User, _require("analyst")]
 Controller = Annotated[User, _require("controller")]

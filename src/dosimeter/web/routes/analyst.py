@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
+from datetime import date
+from functools import partial
 from typing import Annotated
 
 from fastapi import APIRouter, Form, Query, Request
@@ -11,10 +15,25 @@ from starlette.concurrency import run_in_threadpool
 
 from dosimeter.errors import LimitError
 from dosimeter.problems import Surface
-from dosimeter.web.checks import RunCheck, underline_clause, write_examples
-from dosimeter.web.http import Analyst, Checks, StateOf, Words, render_public, require_dataset, require_found
+from dosimeter.schema import Schema
+from dosimeter.show import format_epsilon
+from dosimeter.web.answer_view import view_answer
+from dosimeter.web.checks import RunCheck, RunTrial, count_invented, underline_clause, write_examples
+from dosimeter.web.csv_lines import write_csv_line
+from dosimeter.web.expected import EPSILONS
+from dosimeter.web.http import (
+    Analyst,
+    Checks,
+    StateOf,
+    Trials,
+    Words,
+    render_public,
+    require_dataset,
+    require_found,
+    send_file,
+)
 from dosimeter.web.own_queries import show_query, submit_own, withdraw_own
-from dosimeter.web.public import NewQuery, OwnList, PublicCheck, PublicColumn, PublicSchema
+from dosimeter.web.public import NewQuery, OwnList, PublicCheck, PublicColumn, PublicSchema, PublicTrial
 from dosimeter.web.state import ServedDataset, ServerState
 from dosimeter.web.store import (
     PLACE,
@@ -31,6 +50,9 @@ MOST_COLUMNS = 60  # of a schema that are listed at a time
 MOST_VALUES = 24  # of a column that are listed at a time
 MOST_MATCHES = 200
 PATIENCE = 10.0  # seconds that a page waits for the analyst's previous check
+FEW_ROWS = 10  # of an answer on invented rows
+TRIED = {format_epsilon(epsilon): epsilon for epsilon in EPSILONS}
+"""The ε's of which a query can be tried with the noise, by how they are written."""
 
 
 class AskForm(BaseModel):
@@ -47,6 +69,8 @@ class AskForm(BaseModel):
     wanted_error: Annotated[str, Field(max_length=40)] = ""
     switch: Annotated[str, Field(max_length=10)] = ""  # only another dataset was chosen; nothing is submitted yet
     find: Annotated[str, Field(max_length=100)] = ""  # words that the listed columns of the schema hold
+    trial: Annotated[str, Field(max_length=10)] = ""  # not empty: the query is tried on invented rows, not submitted
+    epsilon: Annotated[str, Field(max_length=10)] = ""  # of the noise of a trial, one of EPSILONS
 
 
 @router.get("/ask")
@@ -85,14 +109,30 @@ async def _ask_page(
     form: AskForm,
     problems: dict[str, str] | None = None,
     status: int = 422,
+    run_trial: RunTrial | None = None,
 ) -> Response:
+    """Show the form as it is filled in. ``run_trial``: runs the query on invented rows, if that was asked for."""
     served = state.datasets.get(form.dataset) or next(iter(state.datasets.values()))
-    check, marked = await _checked(state, run_check, user, form) if form.sql else (None, "")
+    check, marked = await _checked(state, run_check, user, form) if form.sql or run_trial else (None, "")
+    trial = await _try_out(served, run_trial, user, form) if run_trial and check and check.answerable else None
     return render_public(
         request, "ask.html", user, status=status if problems else 200,
         form=form.model_dump(), problems=problems or {}, names=list(state.datasets),
         schema=await run_in_threadpool(_find_schema, state, served, form.find), check=check, marked=marked,
+        trial=trial, view=None if trial is None or trial.answer is None else view_answer(
+            trial.answer, trial.shape, most=FEW_ROWS
+        ),
+        epsilons=list(TRIED),
     )  # fmt: skip
+
+
+async def _try_out(served: ServedDataset, run_trial: RunTrial, user: User, form: AskForm) -> PublicTrial | None:
+    """Return the answer that the form's query has on invented rows; None while another check of this user runs."""
+    begin = partial(served.begin_trial, form.sql, TRIED.get(form.epsilon, EPSILONS[0]))
+    try:
+        return await run_trial(user.id, begin, patience=PATIENCE)
+    except LimitError:
+        return None
 
 
 def _find_schema(state: ServerState, served: ServedDataset, words: str) -> PublicSchema:
@@ -112,7 +152,7 @@ def _find_schema(state: ServerState, served: ServedDataset, words: str) -> Publi
     ]
     return PublicSchema(
         dataset=dataset.model_copy(update={"columns": kept}), find=words, total=len(dataset.columns),
-        found=len(found), examples=write_examples(dataset),
+        found=len(found), examples=write_examples(dataset), tables=[served.schema.table, *served.schema.tables],
     )  # fmt: skip
 
 
@@ -180,6 +220,29 @@ def show_values(
     )  # fmt: skip
 
 
+@router.get("/ask/invented.csv")
+def download_invented(
+    state: StateOf,
+    user: Analyst,
+    dataset: Annotated[str, Query(max_length=200)],
+    table: Annotated[str, Query(max_length=200)] = "",
+) -> Response:
+    """Send invented rows of a dataset's own table, or of a ``table`` that its schema declares for joins."""
+    schema = require_dataset(state, dataset).schema
+    known = table if table in ("", schema.table, *schema.tables) else None
+    name = require_found(known, "There is no such table.") or schema.table
+    stem = re.sub(r"[^A-Za-z0-9_-]+", "-", name)
+    return send_file(_write_invented(schema, name), f"invented-{stem}.csv")
+
+
+def _write_invented(schema: Schema, name: str) -> Iterator[str]:
+    """Yield invented rows of a table as CSV, line by line."""
+    rows = schema.dummy(count_invented(schema), table=name)
+    yield write_csv_line(rows.column_names)
+    for row in zip(*(column.to_pylist() for column in rows.columns), strict=True):
+        yield write_csv_line([str(cell) if isinstance(cell, date) else cell for cell in row])
+
+
 @router.post("/ask/check")
 async def show_check(
     request: Request, state: StateOf, run_check: Checks, user: Analyst, form: Annotated[AskForm, Form()]
@@ -194,14 +257,23 @@ async def show_check(
 
 @router.post("/ask")
 async def ask(
-    request: Request, state: StateOf, run_check: Checks, user: Analyst, form: Annotated[AskForm, Form()]
+    request: Request,
+    state: StateOf,
+    run_check: Checks,
+    run_trial: Trials,
+    user: Analyst,
+    form: Annotated[AskForm, Form()],
 ) -> Response:
     served = require_dataset(state, form.dataset)
     if form.switch:
         return await _ask_page(request, state, run_check, user, form, {})
+    if form.trial:
+        return await _ask_page(request, state, run_check, user, form, {}, run_trial=run_trial)
     wanted = form.wanted_error.strip().replace(",", ".") or None
     try:
-        query = NewQuery.model_validate(form.model_dump(exclude={"switch", "find"}) | {"wanted_error": wanted})
+        query = NewQuery.model_validate(
+            form.model_dump(exclude={"switch", "find", "trial", "epsilon"}) | {"wanted_error": wanted}
+        )
     except ValidationError as error:
         return await _ask_page(request, state, run_check, user, form, _name_problems(error))
     try:
