@@ -45,6 +45,7 @@ bench: $(DEV) $(BENCH) $(SMALL_BENCH)
 	$(BIN)/python bench/run.py $(BENCH)
 	$(BIN)/python bench/latency.py $(SMALL_BENCH)
 	$(BIN)/python bench/forms.py --rows $(ROWS)
+	$(BIN)/python bench/facts.py --rows $(ROWS)
 	$(BIN)/python bench/ledgers.py --databases SQLite
 
 bench-engines: $(DEV)

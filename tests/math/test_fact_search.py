@@ -146,6 +146,15 @@ def test_the_parts_certified_by_opendp_add_up_to_no_more_than_is_charged(unit: s
     assert sum(Fraction(each.options.group_delta or 0) for each in asked) <= Fraction("1e-6")
 
 
+def test_what_is_said_beforehand_of_those_beyond_is_what_the_draws_seek() -> None:
+    search = _search({"a": "integer", "b": "decimal", "d": "date"}, spend="0.8", delta=None)
+    for column in search.numbers:
+        first = (Fraction(1990), Fraction(2020)) if column.type is ColumnType.DATE else (Fraction(90), Fraction(110))
+        asked = [search.first(column), search.second(column, read_first(column, first))]
+        sought = [rank.rows_from_end(float(each.epsilon / 2)) for each in asked for rank in each.plan.ranks.values()]
+        assert max(sought) == search.find_beyond(column)
+
+
 # ---------------------------------------------------------------- neighbours
 
 

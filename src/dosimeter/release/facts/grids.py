@@ -16,8 +16,8 @@ from dosimeter.schema import Column, ColumnType
 
 EVEN = 256
 """The most points of the second grid."""
-YEARS = 10_000
-"""The most points of the first grid of a date."""
+YEARS = 9_999
+"""The points of the first grid of a date."""
 FIRST_DAY, LAST_DAY = Decimal(date.min.toordinal()), Decimal(date.max.toordinal())
 _LARGEST = Decimal(4) * 10**18  # a schema takes no bounds beyond 2^62
 _STEPS = 250  # of a decimal column's second grid where nothing is declared of its resolution

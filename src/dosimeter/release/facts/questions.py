@@ -16,7 +16,7 @@ from fractions import Fraction
 
 from dosimeter.measures import SEARCH_MARGIN
 from dosimeter.mechanisms import Laplace
-from dosimeter.planning import PlanOptions, QueryPlan, plan_query
+from dosimeter.planning import POWERS, PlanOptions, QueryPlan, plan_query
 from dosimeter.release.facts.grids import (
     EVEN,
     FIRST_DAY,
@@ -245,10 +245,9 @@ class FactSearch:
 
     def find_beyond(self, column: Column) -> int:
         """Return t: about how many individuals lie beyond either bound that is found of a column (M5, B2)."""
-        asked = self.first(column)
-        first = max(rank.rows_from_end(float(asked.epsilon / 2)) for rank in asked.plan.ranks.values())
-        second = SEARCH_MARGIN * math.log(EVEN) / float(self.of_second / 2)
-        return max(first, math.ceil(second))
+        first = math.log(YEARS if is_of_days(column) else len(POWERS)) / float(self.first(column).epsilon / 2)
+        second = math.log(EVEN) / float(self.of_second / 2)
+        return math.ceil(SEARCH_MARGIN * max(first, second))
 
     def list_worth(self) -> Iterator[Worth]:
         """Yield, for each fact that is to be found, what it costs and what it is worth, by what is declared alone."""
