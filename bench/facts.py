@@ -35,13 +35,14 @@ def main() -> None:
     parser.add_argument("--columns", type=int, default=60)
     parser.add_argument("--form", choices=("parquet", "csv"), default="parquet")
     given = parser.parse_args()
+    connection = duckdb.connect()
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / f"wide.{given.form}"
         written = [f"{KINDS[at % 6][0].format(at % 7)} AS c{at}" for at in range(given.columns)]
-        duckdb.sql(f"COPY (SELECT {', '.join(written)} FROM RANGE({given.rows})) TO '{path}'")
+        connection.execute(f"COPY (SELECT {', '.join(written)} FROM RANGE({given.rows})) TO '{path}'")
         begun = time.perf_counter()
         for at in range(given.columns):
-            duckdb.sql(f"SELECT {KINDS[at % 6][1]}(c{at}) FROM '{path}'").fetchall()
+            connection.execute(f"SELECT {KINDS[at % 6][1]}(c{at}) FROM '{path}'").fetchall()
         plain = time.perf_counter() - begun
         with Dataset.open(path) as bare:
             declared = bare.declare(unit="row")

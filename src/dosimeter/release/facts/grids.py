@@ -7,6 +7,7 @@ year 1 on.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import date, datetime, time
 from decimal import Decimal
 from fractions import Fraction
@@ -42,7 +43,7 @@ def bound_days(column: Column, ends: Ends) -> tuple[date, date]:
     return datetime.combine(low, time.min), datetime.combine(high, time(23, 59, 59))
 
 
-def read_first(column: Column, drawn: tuple[Fraction, Fraction]) -> Ends:
+def read_first(column: Column, drawn: Sequence[Fraction]) -> Ends:
     """Return the ends that the first search found: the lower one down to the grid's next point, the upper one up.
 
     ``drawn``: MIN and MAX as places in POWERS; of a date, as years.
@@ -57,7 +58,7 @@ def read_first(column: Column, drawn: tuple[Fraction, Fraction]) -> Ends:
     return max(below, -_LARGEST), min(above, _LARGEST)
 
 
-def read_second(column: Column, ends: Ends, step: Fraction, drawn: tuple[Fraction, Fraction]) -> Ends:
+def read_second(column: Column, ends: Ends, step: Fraction, drawn: Sequence[Fraction]) -> Ends:
     """Return the bounds that the second search found: what was drawn and half a ``step`` of its grid, within ``ends``.
 
     ``drawn``: MIN and MAX; of a date, in days from the first of the ends.

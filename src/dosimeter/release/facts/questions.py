@@ -174,8 +174,9 @@ class FactSearch:
         """Return the question for the power of two up to which most individuals' numbers of rows go."""
         powers = " ".join(f"WHEN COUNT(*) <= {2**power} THEN {power}" for power in range(MOST_DOUBLINGS))
         unit, share = quote(self.declared.unit), f"{float(self.keep):.6f}"
-        rows = f"SELECT {unit}, CASE {powers} ELSE {MOST_DOUBLINGS} END AS power FROM {self._table} GROUP BY {unit}"
-        sql = f"SELECT QUANTILE_CONT(power, {share}) AS power FROM ({rows}) AS people"
+        name = "power" if self.declared.unit.lower() != "power" else "exponent"
+        rows = f"SELECT {unit}, CASE {powers} ELSE {MOST_DOUBLINGS} END AS {name} FROM {self._table} GROUP BY {unit}"
+        sql = f"SELECT QUANTILE_CONT({name}, {share}) AS {name} FROM ({rows}) AS people"
         every = replace(self.declared, max_rows_per_unit=2**MOST_DOUBLINGS)
         return FactQuestion(sql, every, _round(self.spend * _OF_ROWS))
 
@@ -239,7 +240,7 @@ class FactSearch:
 
     @property
     def _table(self) -> str:
-        return ".".join(map(quote, self.declared.table.split(".")))
+        return quote(self.declared.table)
 
     # ------------------------------------------------------------ before anything is charged
 

@@ -7,7 +7,7 @@ same request takes it up at no further charge.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from fractions import Fraction
@@ -19,7 +19,6 @@ from dosimeter.ledger import ZERO, Charge, Continuation, Details, Ledger, Reserv
 from dosimeter.mechanisms import round_rho
 from dosimeter.options import LookOptions
 from dosimeter.planning import QueryPlan
-from dosimeter.postprocess import assemble_answer
 from dosimeter.problems import Option
 from dosimeter.release.account_terms import (
     agree_on_terms,
@@ -41,7 +40,6 @@ from dosimeter.schema import Column, Schema, digest_schema, dump_schema
 
 if TYPE_CHECKING:
     from dosimeter.engines import Engine
-    from dosimeter.json_values import JsonRow, JsonScalar
     from dosimeter.ledger import AccountSummary, Entry, Request, RequestCharges
     from dosimeter.release.account_terms import Agreement
     from dosimeter.release.measurable import Measurable
@@ -252,17 +250,17 @@ class Drawing:
         search = self._search
         self._tell("Counting")
         people = search.people()
-        counted = self._count(people)["people"]
+        (counted,) = self._count(people)
         limit = max(2, counted + people.error)  # too small a number would break no promise (N4)
         yield Fact(None, "individuals", str(limit))
         if search.finds_rows:
-            power, _ = self._draw(search.rows_each())
-            yield Fact(None, "rows each", str(2 ** int(power[0])))
-        present = self._count(search.counts()) if search.numbers else {}
+            (power,) = self._count(search.rows_each())
+            yield Fact(None, "rows each", str(2**power))
+        present = self._count(search.counts()) if search.numbers else []
         for at, column in enumerate((*search.numbers, *search.texts)):
             self._tell(f"Searching {column.name} ({at + 1} of {len(search.columns)})")
-            if at < len(search.numbers):
-                yield from self._find_bounds(column, min(counted, present[f"c{at}"]))
+            if at < len(present):
+                yield from self._find_bounds(column, min(counted, present[at]))
             else:
                 yield from self._find_values(column, counted, limit)
 
@@ -273,36 +271,30 @@ class Drawing:
         if 2 * beyond >= people:  # B2
             yield Fact(column.name, "not found", people=2 * beyond)
             return
-        drawn, _ = self._draw(search.first(column))
-        ends = read_first(column, (drawn[0], drawn[1]))
-        drawn, plan = self._draw(search.second(column, ends))
+        noisy, _ = self._measure(search.first(column))
+        ends = read_first(column, noisy.values[0])
+        noisy, plan = self._measure(search.second(column, ends))
         step = next(rank.grid for rank in plan.ranks.values())
-        yield from list_bounds(column, read_second(column, ends, step, (drawn[0], drawn[1])), beyond)
+        yield from list_bounds(column, read_second(column, ends, step, noisy.values[0]), beyond)
 
     def _find_values(self, column: Column, people: int, limit: int) -> Iterator[Fact]:
+        """Yield the values of a column. ``people``: the noisy number of individuals; ``limit``: the most there are."""
         question = self._search.values(column, limit)
         try:
-            rows = self._list_rows(question)
+            noisy, plan = self._measure(question)
         except QueryError:  # by the number that was found, there are too many individuals to group
             yield Fact(column.name, "not found", people=limit)
             return
-        shown = {str(row[column.name]): _whole(row["people"]) for row in rows}
+        assert plan.threshold is not None, "values are searched for in thresholded groups"
+        of_people = plan.threshold.people
+        sizes = zip(noisy.keys, noisy.values, strict=True)
+        shown = {str(value): int(row[of_people]) for (value,), row in sizes}
         yield from list_values(column, shown, people, question.least)
 
-    def _draw(self, question: FactQuestion) -> tuple[Sequence[Fraction], QueryPlan]:
-        """Return the noisy numbers of a question without groups, and the plan that measured them."""
-        noisy, plan = self._measure(question)
-        return noisy.values[0], plan
-
-    def _count(self, question: FactQuestion) -> dict[str, int]:
-        """Return the noisy numbers of a question that counts, by their names."""
-        (row,) = self._list_rows(question)
-        return {name: _whole(number) for name, number in row.items()}
-
-    def _list_rows(self, question: FactQuestion) -> Sequence[JsonRow]:
-        """Return the noisy rows of a question's answer."""
-        noisy, plan = self._measure(question)
-        return assemble_answer(plan, noisy.keys, noisy.values).rows
+    def _count(self, question: FactQuestion) -> list[int]:
+        """Return the noisy numbers of a question whose numbers are whole."""
+        noisy, _ = self._measure(question)
+        return [int(number) for number in noisy.values[0]]
 
     def _measure(self, question: FactQuestion) -> tuple[NoisyVector, QueryPlan]:
         """Measure a question, and return its noisy numbers and its plan. What was measured is not kept."""
@@ -311,8 +303,3 @@ class Drawing:
             self._tables[most] = DeclaredTables(self._engine, question.schema)
         measured = measure_exactly(plan, self._tables[most], None, late=True)
         return draw_numbers(plan, measured, question.calibrate(plan))[0], plan
-
-
-def _whole(number: JsonScalar) -> int:
-    assert isinstance(number, int), "a noisy number of individuals is whole"
-    return number
