@@ -13,8 +13,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from dosimeter import Dataset, DatasetStopped, FoundSchema, Ledger, OptionError, Schema
-from dosimeter.errors import DataError, LedgerError
+from dosimeter import Dataset, DatasetStopped, FoundSchema, InputError, Ledger, OptionError, Schema
+from dosimeter.engines.duckdb import DuckDBEngine
+from dosimeter.errors import DataError, LedgerError, SourceUnreachable
 from dosimeter.release.facts import spending
 from dosimeter.release.thresholds import draw_numbers
 from tests.known import known
@@ -114,10 +115,24 @@ def test_data_that_cannot_be_read_stop_the_dataset(table: Dataset, ledger: Ledge
     with mock.patch.object(spending, "measure_exactly", side_effect=DataError("bytes")), pytest.raises(DatasetStopped):
         find(table, ledger)
     account = known(ledger.account("people"))
-    assert [entry.status for entry in account.entries] == ["denied"]
+    assert [entry.status for entry in account.entries] == ["reserved"]
     assert account.stopped is not None
     with pytest.raises(DatasetStopped):
         find(table, ledger, policy=None)
+    ledger.clear("people", by="somebody", reason="the file was mended")
+    assert find(table, ledger, policy=None).entry == account.entries[0].id
+    assert str(known(ledger.summary("people")).reading.epsilon) == "40"
+
+
+def test_data_that_change_meanwhile_are_said_and_the_charge_with_them(table: Dataset, ledger: Ledger) -> None:
+    with (
+        mock.patch.object(DuckDBEngine, "is_still", return_value=False),
+        pytest.raises(SourceUnreachable, match=r"changed while it was measured\. ε = 40 is charged"),
+    ):
+        find(table, ledger)
+    assert known(ledger.summary("people")).stopped is None
+    assert not find(table, ledger, policy=None).repeated
+    assert str(known(ledger.summary("people")).reading.epsilon) == "40"
 
 
 def test_what_the_account_can_never_allow_opens_none(table: Dataset, ledger: Ledger) -> None:
@@ -164,5 +179,5 @@ def test_an_answer_of_facts_has_no_risk_afterwards_and_says_so(table: Dataset, p
 
     found = find(table, ledger)
     entry = known(ledger.entry(known(found.entry)))
-    with Dataset.open(path, schema=known(found.schema)) as dataset, pytest.raises(DataError.__mro__[1]):
+    with Dataset.open(path, schema=known(found.schema)) as dataset, pytest.raises(InputError):
         ex_post_risk(dataset, entry)

@@ -107,7 +107,7 @@ def schema(
         click.echo(draft.text, nl=False)
     else:
         click.echo(f"Wrote {output}. Replace what came from private data, then set reviewed = true.")
-        click.echo("Where nobody knows the bounds: dosimeter schema --spend E finds them at the cost of a little ε.")
+        click.echo("· What nobody knows is found at the price of a little ε by: dosimeter schema --spend E")
         for remark in draft.remarks:
             click.echo(f"· {remark}")
     return 0

@@ -52,7 +52,7 @@ from dosimeter.ledger.entries import (
 from dosimeter.ledger.holders import check_apart
 from dosimeter.ledger.incidents import Incident, IncidentKind, refuse_stopped
 from dosimeter.ledger.ledger import Ledger
-from dosimeter.ledger.measurement_marks import Measuring
+from dosimeter.ledger.measurement_marks import Measuring, describe_charge
 from dosimeter.ledger.people import MOST_KEPT, People, SharedPeople, check_shared
 from dosimeter.ledger.readings import Charge, Reading
 from dosimeter.ledger.records import Record

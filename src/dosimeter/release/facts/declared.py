@@ -56,7 +56,7 @@ def plan_search(
     can be searched: those that declare neither bounds nor values, do not identify people, and are neither the unit nor
     the row key.
     """
-    epsilon = exact_decimal(spend, name=Option("spend"))
+    epsilon = exact_decimal(float(exact_decimal(spend, name=Option("spend"))))  # what can be charged as a float
     chance = None if delta is None else exact_decimal(delta, name=Option("delta"))
     if epsilon <= 0:
         raise OptionError(Option("spend"), " must be a positive number.")

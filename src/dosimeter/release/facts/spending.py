@@ -8,14 +8,24 @@ same request takes it up at no further charge.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from dosimeter.errors import DataError, DosimeterError, OptionError, QueryError
+from dosimeter.errors import ConnectionLost, DataError, DosimeterError, OptionError, QueryError, SourceUnreachable
 from dosimeter.influence import DeclaredTables, measure_exactly
-from dosimeter.ledger import ZERO, Charge, Continuation, Details, Ledger, Reservation, refuse_stopped
+from dosimeter.ledger import (
+    ZERO,
+    Charge,
+    Continuation,
+    Details,
+    IncidentKind,
+    Ledger,
+    Reservation,
+    describe_charge,
+    refuse_stopped,
+)
 from dosimeter.mechanisms import round_rho
 from dosimeter.options import LookOptions
 from dosimeter.planning import QueryPlan
@@ -45,7 +55,7 @@ if TYPE_CHECKING:
     from dosimeter.release.measurable import Measurable
     from dosimeter.release.noisy_vector import NoisyVector
 
-_NO_NAMES = 1  # a number of individuals for the terms of an account that is opened before they are counted
+_UNCOUNTED = 1  # the individuals in the terms of an account that is opened before they are counted
 _DELTA_TOTAL = Decimal("1e-6")
 Tell = Callable[[str], None]
 
@@ -76,7 +86,7 @@ class FoundSchema:
 class PreparedSearch(PreparedRelease):
     """A search as far as what is declared decides it. ``search``: its questions; ``plan`` is that of the first."""
 
-    search: FactSearch = None  # type: ignore[assignment]  # every field before it that has a default asks for one
+    search: FactSearch = field(kw_only=True)
 
     @property
     def group_delta(self) -> Decimal:
@@ -89,7 +99,7 @@ def prepare_search(search: FactSearch, order: ReleaseOrder) -> PreparedSearch:
     return PreparedSearch(
         dataset=search.declared.account_name,
         plan=replace(first, sql=search.text, digest=search.digest),
-        n=_NO_NAMES,
+        n=_UNCOUNTED,
         mechanism=MECHANISM,
         candidates=(float(search.spend),),
         order=order,
@@ -206,9 +216,15 @@ def _draw_and_settle(
     search, source = prepared.search, entry.request.source_digest
     try:
         facts = list(Drawing(dataset.engine, search, tell).list_facts())
-    except DataError:
-        ledger.settle(entry.id, status="denied", incident="measuring")  # the charge stays (N4)
-        raise refuse_stopped(prepared.dataset) from None
+        if not dataset.engine.is_still(source):
+            raise SourceUnreachable(f"{prepared.dataset} changed while it was measured.")
+    except DataError as error:
+        if isinstance(error, SourceUnreachable) and not isinstance(error, ConnectionLost):  # tells nothing of a cell
+            raise SourceUnreachable(*error.problem.pieces, f" {describe_charge(entry)}") from None
+        kind: IncidentKind = "lost" if isinstance(error, ConnectionLost) else "measuring"
+        asked = entry.request
+        ledger.stop(prepared.dataset, kind, software=asked.software, request_digest=asked.request_digest)
+        raise refuse_stopped(prepared.dataset) from None  # N4; what is reserved can be taken up once that is cleared
     schema = make_schema(search, facts, entry.id)
     agreed = Continuation(
         schema_digest=digest_schema(schema),
