@@ -11,7 +11,7 @@ from starlette.concurrency import run_in_threadpool
 
 from dosimeter.errors import LimitError
 from dosimeter.problems import Surface
-from dosimeter.web.checks import RunCheck, underline_clause, write_examples
+from dosimeter.web.checks import RunCheck, underline, write_examples
 from dosimeter.web.http import Analyst, Checks, StateOf, Words, render_public, require_dataset, require_found
 from dosimeter.web.own_queries import show_query, submit_own, withdraw_own
 from dosimeter.web.public import NewQuery, OwnList, PublicCheck, PublicColumn, PublicSchema
@@ -133,7 +133,7 @@ async def _checked(
         check = await run_check(user.id, served.begin_check, form.sql, patience=PATIENCE, wanted=_read_wanted(form))
     except LimitError:
         return None, ""
-    return check, "" if check.answerable else underline_clause(form.sql, check.clause)
+    return check, "" if check.answerable else underline(form.sql, check.place)
 
 
 def _read_wanted(form: AskForm) -> float | None:
