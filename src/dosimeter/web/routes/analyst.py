@@ -6,15 +6,24 @@ from typing import Annotated
 
 from fastapi import APIRouter, Form, Query, Request
 from fastapi.responses import RedirectResponse, Response
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, Field, ValidationError
 from starlette.concurrency import run_in_threadpool
 
 from dosimeter.errors import LimitError
+from dosimeter.planning import list_functions
 from dosimeter.problems import Surface
 from dosimeter.web.checks import RunCheck, underline, write_examples
 from dosimeter.web.http import Analyst, Checks, StateOf, Words, render_public, require_dataset, require_found
 from dosimeter.web.own_queries import show_query, submit_own, withdraw_own
-from dosimeter.web.public import NewQuery, OwnList, PublicCheck, PublicColumn, PublicSchema
+from dosimeter.web.public import (
+    NewQuery,
+    OwnList,
+    PublicCheck,
+    PublicColumn,
+    PublicNames,
+    PublicSchema,
+    show_table,
+)
 from dosimeter.web.state import ServedDataset, ServerState
 from dosimeter.web.store import (
     PLACE,
@@ -41,7 +50,7 @@ class AskForm(BaseModel):
     """
 
     dataset: Annotated[str, Field(max_length=200)] = ""
-    sql: Annotated[str, Field(max_length=20_000)] = ""
+    sql: Annotated[str, Field(max_length=20_000), AfterValidator(lambda sql: sql.replace("\r\n", "\n"))] = ""
     purpose: Annotated[str, Field(max_length=1_000)] = ""
     priority: Annotated[str, Field(max_length=20)] = "normal"
     wanted_error: Annotated[str, Field(max_length=40)] = ""
@@ -171,13 +180,41 @@ def show_values(
     text: Annotated[str, Query(max_length=200)] = "",
 ) -> Response:
     """Show the declared values of a column in which ``text`` occurs, in upper or lower case; of many, the first."""
-    found = require_dataset(state, dataset).schema.columns.get(column)
-    values = require_found(None if found is None else found.values, "There is no such list of values.")
-    matching = [value for value in values if text.lower() in value.lower()]
+    matching = _find_values(state, dataset, column, text)
     return render_public(
         request, "values.html", user, dataset=dataset, column=column, text=text, values=matching[:MOST_MATCHES],
         counted=f"{len(matching):,}", cut=len(matching) > MOST_MATCHES,
     )  # fmt: skip
+
+
+def _find_values(state: ServerState, dataset: str, column: str, text: str) -> list[str]:
+    schema = require_dataset(state, dataset).schema
+    tables = (schema.columns, *(table.columns for table in schema.tables.values()))
+    lists = [columns[column].values for columns in tables if column in columns]
+    values = require_found(next(filter(None, lists), None), "There is no such list of values.")
+    return [value for value in values if text.lower() in value.lower()]
+
+
+@router.get("/ask/names")
+def list_names(state: StateOf, user: Analyst, dataset: Annotated[str, Query(max_length=200)]) -> PublicNames:
+    """List what the editor completes. Declared values are looked up one column at a time: there may be many."""
+    schema = require_dataset(state, dataset).schema
+    tables = [(schema.table, schema.columns), *((name, table.columns) for name, table in schema.tables.items())]
+    return PublicNames(
+        tables=[show_table(name, columns.values()) for name, columns in tables], functions=list(list_functions())
+    )
+
+
+@router.get("/ask/names/values")
+def list_values(
+    state: StateOf,
+    user: Analyst,
+    dataset: Annotated[str, Query(max_length=200)],
+    column: Annotated[str, Query(max_length=200)],
+    text: Annotated[str, Query(max_length=200)] = "",
+) -> list[str]:
+    """List the declared values of a column in which ``text`` occurs; of many, the first."""
+    return _find_values(state, dataset, column, text)[:MOST_MATCHES]
 
 
 @router.post("/ask/check")
