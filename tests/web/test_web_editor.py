@@ -25,8 +25,8 @@ VIOLATIONS = "document.addEventListener('securitypolicyviolation', (event) => co
 
 def open_editor(page: Page, path: str = "/ask") -> Locator:
     """Open the page, wait until the names are there, and go into the editor."""
-    with page.expect_response("**/ask/names?*"):
-        page.goto(path)
+    page.goto(path)
+    page.wait_for_selector(".cm-editor[data-names]")
     editor = page.get_by_role("textbox", name="SQL")
     editor.click()
     return editor
@@ -167,8 +167,8 @@ def test_another_dataset_brings_its_own_names(start_site: StartSite, tmp_path: P
     site = start_site(datasets={"clinic": clinic_settings(), "other": other})
     page = open_page(site, "anna")
     open_editor(page)
-    with page.expect_response("**/ask/names?dataset=other"):
-        page.select_option("[name=dataset]", "other")
+    page.select_option("[name=dataset]", "other")
+    page.wait_for_selector(".cm-editor[data-names=other]")
     page.get_by_role("textbox", name="SQL").click()
     page.keyboard.type("SELECT COUNT(*) FROM oth")
     expect(offered(page)).to_have_count(1)

@@ -120,6 +120,7 @@ async function learnNames() {
   }
   options = listNames();
   view.dispatch({ effects: dialect.reconfigure(speak()) });
+  view.dom.dataset.names = asked; // whose names it knows
 }
 
 // ---- The mistake that the last check found, underlined where it stands.
