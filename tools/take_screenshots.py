@@ -83,7 +83,7 @@ def take_all(folder: Path, *, everything: bool) -> None:
         carol.click("main button.primary")
         carol.goto("/queue")
         anna.fill("#sql", "SELECT diagnosis, MODE(age) FROM clinic WHERE smoker GROUP BY diagnosis")
-        anna.wait_for_selector("#check mark")
+        anna.wait_for_selector(".cm-content mark")
         take(anna, folder, "web-ask")
         take(carol, folder, "web-queue")
         carol.click("text=Wilson disease")

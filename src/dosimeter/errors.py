@@ -62,13 +62,17 @@ class SchemaError(InputError):
 class QueryError(InputError):
     """The SQL cannot be analysed. ``clause`` is the offending text, so that a screen can underline it.
 
+    ``at``: where in the SQL the first name of the clause stands, counted from 0; None if that is not known.
     ``undeclared``: whether the SQL was refused because it groups by values that the schema does not declare. With
     thresholded groups it may be analysed (H1).
     """
 
-    def __init__(self, *pieces: Piece, clause: str | None = None, undeclared: bool = False) -> None:
+    def __init__(
+        self, *pieces: Piece, clause: str | None = None, undeclared: bool = False, at: int | None = None
+    ) -> None:
         super().__init__(*pieces)
         self.clause = clause
+        self.at = at
         self.undeclared = undeclared
 
 

@@ -23,9 +23,10 @@ import pytest
 import sqlglot
 from sqlglot import exp
 
+from dosimeter import web
 from dosimeter.errors import QueryError
 from dosimeter.measures import AGGREGATES
-from dosimeter.planning import plan_query
+from dosimeter.planning import list_functions, plan_query
 from dosimeter.planning.after import expressions, outer_select
 from dosimeter.planning.identity import digest_measured
 from dosimeter.planning.measured import aggregate_collector
@@ -271,6 +272,20 @@ def test_every_join_has_an_example() -> None:
 
 
 # ---------------------------------------------------------------- other lists of the same
+
+
+def test_what_the_editor_offers_is_answered() -> None:
+    """Functions and keywords: each stands in an example that is answered, as it is written or as DuckDB writes it."""
+    also = "SELECT sex, COUNT(*) FROM visits LEFT OUTER JOIN clinics USING (clinic_id) GROUP BY sex ORDER BY 2 ASC"
+    plan_query(also, read_schema())
+    answered = [*ANSWERED, also]
+    written = [*answered, *(sqlglot.parse_one(sql, read="duckdb").sql("duckdb") for sql in answered)]
+    called = {name for sql in written for name in re.findall(r"(\w+)\(", sql.upper())}
+    assert {"AVG", "QUANTILE_CONT", "DATE_TRUNC", "LAG", "BOOL_OR", "ISOYEAR"} <= set(list_functions()) <= called
+    script = (Path(web.__file__).parent / "static" / "editor.js").read_text(encoding="utf-8")
+    words = [word for text in re.findall(r"const (?:KEYWORDS|TYPES) = [`\"]([^`\"]+)", script) for word in text.split()]
+    assert len(words) > 60
+    assert {word.upper() for word in words} <= {word for sql in answered for word in re.findall(r"\w+", sql.upper())}
 
 
 def list_words(text: str) -> set[str]:

@@ -11,7 +11,7 @@ import pytest
 from dosimeter.errors import OptionError
 from dosimeter.schema.toml import read_schema
 from dosimeter.show import format_small
-from dosimeter.web.checks import underline_clause
+from dosimeter.web.checks import find_clause, underline
 from dosimeter.web.decision.form import DecisionForm, read_fields, recall_form, write_query
 from dosimeter.web.figures import show_bound, show_number
 from dosimeter.web.query_planner import QueryPlanner
@@ -117,16 +117,20 @@ def test_what_only_the_controller_can_change_is_said_without_its_settings(anna: 
 
 
 @pytest.mark.parametrize(
-    ("sql", "clause", "marked"),
+    ("sql", "clause", "at", "marked"),
     [
-        ("SELECT a<b FROM t", "a < b", "SELECT <mark>a&lt;b</mark> FROM t"),
-        ("select  mode( x ) from t", "MODE(x)", "select  <mark>mode( x )</mark> from t"),
-        ("SELECT 1", None, "SELECT 1"),
-        ("SELECT <b>", "nothing here", "SELECT &lt;b&gt;"),
+        ("SELECT a<b FROM t", "a < b", None, "SELECT <mark>a&lt;b</mark> FROM t"),
+        ("select  mode( x ) from t", "MODE(x)", None, "select  <mark>mode( x )</mark> from t"),
+        ("SELECT 1", None, None, "SELECT 1"),
+        ("SELECT <b>", "nothing here", None, "SELECT &lt;b&gt;"),
+        ("SELECT ages, age FROM t", "age", None, "SELECT ages, <mark>age</mark> FROM t"),  # no part of a word
+        ("SELECT age FROM t WHERE age", "age", 24, "SELECT age FROM t WHERE <mark>age</mark>"),
+        ("SELECT x::TEXT FROM t", "CAST(x AS TEXT)", 7, "SELECT <mark>x</mark>::TEXT FROM t"),
+        ("SELECT age FROM t", "no_such", None, "SELECT age FROM t"),
     ],
 )
-def test_clause_is_found_and_escaped(sql: str, clause: str | None, marked: str) -> None:
-    assert underline_clause(sql, clause) == marked
+def test_clause_is_found_and_escaped(sql: str, clause: str | None, at: int | None, marked: str) -> None:
+    assert underline(sql, find_clause(sql, clause, at)) == marked
 
 
 VISITS = """

@@ -55,9 +55,14 @@ from dosimeter.planning.rows.steps import list_read
 
 if TYPE_CHECKING:
     from dosimeter.planning.explain import Explanation, Stages, explain_plan
+    from dosimeter.planning.function_names import list_functions
     from dosimeter.planning.less_noise import Change, LessNoise, NoiseAdvice
 
 __getattr__ = load_late(
     __name__,
-    {"explain": ("Explanation", "Stages", "explain_plan"), "less_noise": ("Change", "LessNoise", "NoiseAdvice")},
+    {
+        "explain": ("Explanation", "Stages", "explain_plan"),
+        "function_names": ("list_functions",),
+        "less_noise": ("Change", "LessNoise", "NoiseAdvice"),
+    },
 )

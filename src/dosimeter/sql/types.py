@@ -109,7 +109,8 @@ def _listing(names: Iterable[str]) -> str:
 
 def refusal(node: exp.Expression, *pieces: Piece) -> QueryError:
     """Return the error that refuses this node of the query. ``pieces``: its message."""
-    return QueryError(*pieces, clause=clause_of(node))
+    starts = [name.meta["start"] for name in node.find_all(exp.Identifier) if "start" in name.meta]
+    return QueryError(*pieces, clause=clause_of(node), at=min(starts, default=None))
 
 
 def clause_of(node: exp.Expression) -> str:

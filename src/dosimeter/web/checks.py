@@ -183,8 +183,8 @@ def try_query(planner: QueryPlanner, sql: str, epsilon: float) -> PublicTrial:
     return PublicTrial(answer=show_outcome(answer), shape=show_shape(prepared.plan), rows=rows)
 
 
-def _refuse(message: str, clause: str | None = None) -> PublicCheck:
-    return PublicCheck(answerable=False, message=message, clause=clause, measures=[], groups=None)
+def _refuse(message: str, clause: str | None = None, place: tuple[int, int] | None = None) -> PublicCheck:
+    return PublicCheck(answerable=False, message=message, clause=clause, place=place, measures=[], groups=None)
 
 
 def check_query(planner: QueryPlanner, sql: str, wanted: float | None = None) -> PublicCheck:
@@ -199,8 +199,10 @@ def check_query(planner: QueryPlanner, sql: str, wanted: float | None = None) ->
         return _refuse(odd)
     try:
         prepared = planner.plan_anew(sql)
+    except QueryError as error:
+        return _refuse(_for_analysts(error), error.clause, find_clause(sql, error.clause, error.at))
     except InputError as error:
-        return _refuse(_for_analysts(error), error.clause if isinstance(error, QueryError) else None)
+        return _refuse(_for_analysts(error))
     plan = prepared.plan
     if plan.singled_out and not planner.settings.allow_identifying:
         name, clause = plan.singled_out[0]
@@ -208,7 +210,7 @@ def check_query(planner: QueryPlanner, sql: str, wanted: float | None = None) ->
             f"{clause} asks about single persons: {name} identifies people. Ask about something that many people "
             "share, or count persons with COUNT(DISTINCT …)."
         )
-        return _refuse(words, clause)
+        return _refuse(words, clause, find_clause(sql, clause))
     facts, expected = explain_plan(plan, advise=False), expect_errors(prepared)
     if wanted is not None:
         needed = find_needed(prepared, wanted, planner.candidates)
@@ -232,26 +234,36 @@ def _for_analysts(error: InputError) -> str:
     return f"{message} {theirs} Ask them to, or write the query differently."
 
 
-def underline_clause(sql: str, clause: str | None) -> str:
-    """Return the SQL as HTML, with the clause marked where it is found first (case and blanks do not matter).
-
-    If only the first word of the clause is found, that word is marked.
-    """
-    place = None if not clause else _find(sql, clause)
+def underline(sql: str, place: tuple[int, int] | None) -> str:
+    """Return the SQL as HTML, with what stands in this place marked."""
     if place is None:
         return html.escape(sql)
     start, end = place
     return f"{html.escape(sql[:start])}<mark>{html.escape(sql[start:end])}</mark>{html.escape(sql[end:])}"
 
 
-def _find(sql: str, clause: str) -> tuple[int, int] | None:
-    parts = re.findall(r"\w+|[^\w\s]", clause)
+def find_clause(sql: str, clause: str | None, at: int | None = None) -> tuple[int, int] | None:
+    """Return where a clause stands in the SQL: where it begins and ends; None if it is not found.
+
+    Case and blanks do not matter. ``at``: where a name of the clause stands; of several places, the one around it is
+    returned, otherwise the first. A clause that is written differently is found by the word there, or by its own first.
+    """
+    parts = re.findall(r"\w+|[^\w\s]", clause or "")
     if not parts:
         return None
-    found = re.search(r"\s*".join(re.escape(part) for part in parts), sql, flags=re.IGNORECASE)
-    if found is None and len(parts) > 1:
-        found = re.search(re.escape(parts[0]) + r"\b", sql, flags=re.IGNORECASE)
-    return None if found is None else found.span()
+    found = [each.span() for each in re.finditer(r"\s*".join(map(_whole, parts)), sql, flags=re.IGNORECASE)]
+    around = [span for span in found if at is not None and span[0] <= at < span[1]]
+    if around or found:
+        return (around or found)[0]
+    word = None if at is None else re.compile(r"\w+|\"[^\"]*\"").match(sql, at)
+    if word is None and len(parts) > 1:
+        word = re.search(_whole(parts[0]), sql, flags=re.IGNORECASE)
+    return None if word is None else word.span()
+
+
+def _whole(part: str) -> str:
+    """Return a pattern for a word or a sign: a word is not found inside a longer one."""
+    return rf"\b{part}\b" if part[0].isalnum() or part[0] == "_" else re.escape(part)
 
 
 def write_examples(dataset: PublicDataset) -> list[Example]:

@@ -8,8 +8,10 @@ it out (G2).
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict
+from itertools import islice
+from textwrap import shorten
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
@@ -25,6 +27,8 @@ Noise = Literal["laplace", "gaussian"]
 PublicStatus = Literal["waiting", "released", "denied", "changes", "withdrawn"]
 
 DENIED = "This query is not answered. A denial never comes with a reason: the reason itself could tell about people."
+MOST_NAMES = 1_000  # columns of a table that the editor offers
+LONGEST_HINT = 120  # letters of what it says of each
 WITHHELD = "ε is withheld because it depends on the data."
 PHRASES: Mapping[str, str] = {
     "purpose": "Please say more precisely what the answer is for.",
@@ -121,6 +125,29 @@ class PublicDataset(Public):
     individual: str = "person"
     people: str = "people"
     stopped: bool = False
+
+
+class PublicName(Public):
+    """A column as the editor offers it. ``listed``: its values are declared, and can be looked up."""
+
+    name: str
+    type: str
+    description: str
+    listed: bool
+
+
+class PublicTable(Public):
+    """The columns of a table that a query may name."""
+
+    name: str
+    columns: list[PublicName]
+
+
+class PublicNames(Public):
+    """What the editor of a query offers to complete: the tables of a dataset, its own first, and SQL's functions."""
+
+    tables: list[PublicTable]
+    functions: list[str]
 
 
 class Example(Public):
@@ -336,10 +363,11 @@ class ExpectedErrors(Public):
 class PublicCheck(Public):
     """Whether a query can be answered at all: decided by its text and the schema alone.
 
-    ``message``: the result in words. ``clause``: the part of the SQL that is at fault, if it is known. The other fields
-    are of an answerable query. ``measures``: what is measured. ``groups``: how many groups there are; None if they are
-    not declared. ``notes``: remarks on the query. ``about``: what does not count, by the declared facts. ``expected``:
-    the errors to expect.
+    ``message``: the result in words. ``clause``: the part of the SQL that is at fault, if it is known. ``place``: where
+    it stands in the SQL: its first character, counted from 0, and the one after its last; None where it is not found.
+    The other fields are of an answerable query. ``measures``: what is measured. ``groups``: how many groups there are;
+    None if they are not declared. ``notes``: remarks on the query. ``about``: what does not count, by the declared
+    facts. ``expected``: the errors to expect.
     """
 
     answerable: bool
@@ -350,6 +378,7 @@ class PublicCheck(Public):
     notes: list[str] = []
     about: list[str] = []
     expected: ExpectedErrors | None = None
+    place: tuple[int, int] | None = None
 
 
 class PublicTrial(Public):
@@ -414,6 +443,19 @@ def show_column(column: Column) -> PublicColumn:
         description=column.description,
         max_length=column.max_length,
     )
+
+
+def show_table(name: str, columns: Iterable[Column]) -> PublicTable:
+    names = [
+        PublicName(
+            name=column.name,
+            type=str(column.type),
+            description=shorten(column.description or "", LONGEST_HINT, placeholder=" …"),
+            listed=column.values is not None,
+        )
+        for column in islice(columns, MOST_NAMES)
+    ]
+    return PublicTable(name=name, columns=names)
 
 
 def show_dataset(schema: Schema, algorithm: Algorithm, mechanism: Noise, *, stopped: bool = False) -> PublicDataset:

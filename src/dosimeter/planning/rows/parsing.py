@@ -167,7 +167,11 @@ def _expect_one_select(sql: str) -> None:
 def _parsing_error(sql: str, error: SqlglotError) -> QueryError:
     """Translate sqlglot's parse error into a message about the SQL text."""
     if not isinstance(error, ParseError) or not error.errors:
-        return QueryError(f"The SQL does not parse: {_find_unclosed(sql) or 'it holds a character that has no place'}.")
+        mark, at = _find_unclosed(sql)
+        reason = "it holds a character that has no place"
+        if mark is not None:
+            reason = "a comment is not closed by */" if mark == "/*" else f"a quote ({mark}) is not closed"
+        return QueryError(f"The SQL does not parse: {reason}.", clause=mark, at=at)
     found = error.errors[0]
     reason, word, rest = (str(found.get(name) or "") for name in ("description", "highlight", "end_context"))
     meant = _find_set_word(sql) or (word if _is_reserved(word) else None)
@@ -189,9 +193,16 @@ def _parsing_error(sql: str, error: SqlglotError) -> QueryError:
     if not rest.strip() and not reason.startswith("Invalid expression"):
         before = _shorten(str(found.get("start_context") or "") + word, from_end=True)
         where, separator = f"it ends too early, after '{before}'", ":"
+    at = _find_start(sql, found["line"], found["col"], word) if word else None
     if reason == "Expecting )":
-        return QueryError(f"The SQL does not parse: a parenthesis is not closed, {where}.", clause=word or None)
-    return QueryError(f"The SQL does not parse{separator} {where}.", clause=word or None)
+        return QueryError(f"The SQL does not parse: a parenthesis is not closed, {where}.", clause=word or None, at=at)
+    return QueryError(f"The SQL does not parse{separator} {where}.", clause=word or None, at=at)
+
+
+def _find_start(sql: str, line: int, column: int, word: str) -> int | None:
+    """Return where a word begins that ends in this line and column, as sqlglot counts them; None if it is not there."""
+    start = sum(len(before) + 1 for before in sql.split("\n")[: line - 1]) + column - len(word)
+    return start if start >= 0 and sql.startswith(word, start) else None
 
 
 def _shorten(text: str, *, from_end: bool = False) -> str:
@@ -222,14 +233,12 @@ def _find_set_word(sql: str) -> str | None:
     return None
 
 
-def _find_unclosed(sql: str) -> str | None:
-    """Return a message about a text, a name or a comment that is opened and never closed; otherwise None."""
-    opened = re.sub(r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|--[^\n]*|/\*.*?\*/", "", sql, flags=re.DOTALL)
-    marks = {mark: opened.find(mark) for mark in ("'", '"', "/*") if mark in opened}
-    if not marks:
-        return None
-    first = min(marks, key=lambda mark: marks[mark])
-    return "a comment is not closed by */" if first == "/*" else f"a quote ({first}) is not closed"
+def _find_unclosed(sql: str) -> tuple[str, int] | tuple[None, None]:
+    """Return the mark of a text, a name or a comment that is opened and never closed, and where it stands, if any."""
+    closed = r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|--[^\n]*|/\*.*?\*/"
+    opened = re.sub(closed, lambda found: " " * len(found[0]), sql, flags=re.DOTALL)
+    found = re.search(r"'|\"|/\*", opened)
+    return (None, None) if found is None else (found[0], found.start())
 
 
 def _depth(tree: exp.Expression) -> int:

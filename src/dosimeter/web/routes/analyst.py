@@ -10,15 +10,16 @@ from typing import Annotated
 
 from fastapi import APIRouter, Form, Query, Request
 from fastapi.responses import RedirectResponse, Response
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, Field, ValidationError
 from starlette.concurrency import run_in_threadpool
 
 from dosimeter.errors import LimitError
+from dosimeter.planning import list_functions
 from dosimeter.problems import Surface
 from dosimeter.schema import Schema
 from dosimeter.show import format_epsilon
 from dosimeter.web.answer_view import view_answer
-from dosimeter.web.checks import RunCheck, RunTrial, count_invented, underline_clause, write_examples
+from dosimeter.web.checks import RunCheck, RunTrial, count_invented, underline, write_examples
 from dosimeter.web.csv_lines import write_csv_line
 from dosimeter.web.expected import EPSILONS
 from dosimeter.web.http import (
@@ -33,7 +34,16 @@ from dosimeter.web.http import (
     send_file,
 )
 from dosimeter.web.own_queries import show_query, submit_own, withdraw_own
-from dosimeter.web.public import NewQuery, OwnList, PublicCheck, PublicColumn, PublicSchema, PublicTrial
+from dosimeter.web.public import (
+    NewQuery,
+    OwnList,
+    PublicCheck,
+    PublicColumn,
+    PublicNames,
+    PublicSchema,
+    PublicTrial,
+    show_table,
+)
 from dosimeter.web.state import ServedDataset, ServerState
 from dosimeter.web.store import (
     PLACE,
@@ -63,7 +73,7 @@ class AskForm(BaseModel):
     """
 
     dataset: Annotated[str, Field(max_length=200)] = ""
-    sql: Annotated[str, Field(max_length=20_000)] = ""
+    sql: Annotated[str, Field(max_length=20_000), AfterValidator(lambda sql: sql.replace("\r\n", "\n"))] = ""
     purpose: Annotated[str, Field(max_length=1_000)] = ""
     priority: Annotated[str, Field(max_length=20)] = "normal"
     wanted_error: Annotated[str, Field(max_length=40)] = ""
@@ -173,7 +183,7 @@ async def _checked(
         check = await run_check(user.id, served.begin_check, form.sql, patience=PATIENCE, wanted=_read_wanted(form))
     except LimitError:
         return None, ""
-    return check, "" if check.answerable else underline_clause(form.sql, check.clause)
+    return check, "" if check.answerable else underline(form.sql, check.place)
 
 
 def _read_wanted(form: AskForm) -> float | None:
@@ -211,9 +221,7 @@ def show_values(
     text: Annotated[str, Query(max_length=200)] = "",
 ) -> Response:
     """Show the declared values of a column in which ``text`` occurs, in upper or lower case; of many, the first."""
-    found = require_dataset(state, dataset).schema.columns.get(column)
-    values = require_found(None if found is None else found.values, "There is no such list of values.")
-    matching = [value for value in values if text.lower() in value.lower()]
+    matching = _find_values(state, dataset, column, text)
     return render_public(
         request, "values.html", user, dataset=dataset, column=column, text=text, values=matching[:MOST_MATCHES],
         counted=f"{len(matching):,}", cut=len(matching) > MOST_MATCHES,
@@ -241,6 +249,36 @@ def _write_invented(schema: Schema, name: str) -> Iterator[str]:
     yield write_csv_line(rows.column_names)
     for row in zip(*(column.to_pylist() for column in rows.columns), strict=True):
         yield write_csv_line([str(cell) if isinstance(cell, date) else cell for cell in row])
+
+
+def _find_values(state: ServerState, dataset: str, column: str, text: str) -> list[str]:
+    schema = require_dataset(state, dataset).schema
+    tables = (schema.columns, *(table.columns for table in schema.tables.values()))
+    lists = [columns[column].values for columns in tables if column in columns]
+    values = require_found(next(filter(None, lists), None), "There is no such list of values.")
+    return [value for value in values if text.lower() in value.lower()]
+
+
+@router.get("/ask/names")
+def list_names(state: StateOf, user: Analyst, dataset: Annotated[str, Query(max_length=200)]) -> PublicNames:
+    """List what the editor completes. Declared values are looked up one column at a time: there may be many."""
+    schema = require_dataset(state, dataset).schema
+    tables = [(schema.table, schema.columns), *((name, table.columns) for name, table in schema.tables.items())]
+    return PublicNames(
+        tables=[show_table(name, columns.values()) for name, columns in tables], functions=list(list_functions())
+    )
+
+
+@router.get("/ask/names/values")
+def list_values(
+    state: StateOf,
+    user: Analyst,
+    dataset: Annotated[str, Query(max_length=200)],
+    column: Annotated[str, Query(max_length=200)],
+    text: Annotated[str, Query(max_length=200)] = "",
+) -> list[str]:
+    """List the declared values of a column in which ``text`` occurs; of many, the first."""
+    return _find_values(state, dataset, column, text)[:MOST_MATCHES]
 
 
 @router.post("/ask/check")
