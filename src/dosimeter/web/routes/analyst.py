@@ -61,7 +61,7 @@ MOST_VALUES = 24  # of a column that are listed at a time
 MOST_MATCHES = 200
 PATIENCE = 10.0  # seconds that a page waits for the analyst's previous check
 FEW_ROWS = 10  # of an answer on invented rows
-TRIED = {format_epsilon(epsilon): epsilon for epsilon in EPSILONS}
+TRIED = {format_epsilon(epsilon): epsilon for epsilon in reversed(EPSILONS)}
 """The ε's of which a query can be tried with the noise, by how they are written."""
 
 
@@ -138,7 +138,7 @@ async def _ask_page(
 
 async def _try_out(served: ServedDataset, run_trial: RunTrial, user: User, form: AskForm) -> PublicTrial | None:
     """Return the answer that the form's query has on invented rows; None while another check of this user runs."""
-    begin = partial(served.begin_trial, form.sql, TRIED.get(form.epsilon, EPSILONS[0]))
+    begin = partial(served.begin_trial, form.sql, TRIED.get(form.epsilon, EPSILONS[-1]))
     try:
         return await run_trial(user.id, begin, patience=PATIENCE)
     except LimitError:
