@@ -32,8 +32,10 @@ from dosimeter.release import (
 from dosimeter.schema import Column, ColumnType, Schema, read_schema
 from dosimeter.show import format_epsilon, format_small
 from dosimeter.web.decision import describe_account
+from dosimeter.web.recent import Recent
 from dosimeter.web.state import ServedDataset
 
+MOST_TICKED = 40  # columns of a table that are all ticked to begin with: of more, a controller chooses some
 MOST_NAMED = 12  # columns that are named where they are too many to name
 _TEXTS = ("integer", "decimal", "date", "timestamp", "boolean")
 _OTHERS: Mapping[str, Sequence[str]] = {
@@ -78,8 +80,9 @@ class SetupForm:
     @classmethod
     def begin(cls, served: ServedDataset) -> SetupForm:
         """Return the form before anything is filled in. Whose privacy is protected is never guessed."""
+        few = len(served.schema.columns) <= MOST_TICKED
         columns = {
-            name: ColumnForm(list_types(column)[0], identifying=column.identifying)
+            name: ColumnForm(list_types(column)[0], identifying=column.identifying, find=few and _is_findable(column))
             for name, column in served.schema.columns.items()
         }
         return cls(spend=format_epsilon(served.find_test_cost(served.settings.budget)), columns=columns)
@@ -148,8 +151,11 @@ class SetupForm:
         )
 
     def _is_searched(self, column: Column, declared: Schema) -> bool:
-        is_findable = column.type is not ColumnType.BOOLEAN and not column.identifying and column.name != declared.unit
-        return is_findable and self.columns[column.name].find
+        return _is_findable(column) and column.name != declared.unit and self.columns[column.name].find
+
+
+def _is_findable(column: Column) -> bool:
+    return column.type is not ColumnType.BOOLEAN and not column.identifying
 
 
 def _read_type(given: str, column: Column) -> str:
@@ -220,10 +226,24 @@ def order_search(served: ServedDataset, search: FactSearch, **fields: str | bool
     return ReleaseOrder(Fixed(float(search.spend)), terms=served.terms, purpose="to set the dataset up", **fields)  # type: ignore[arg-type]
 
 
-def view_setup(form: SetupForm, served: ServedDataset, ledger: Ledger) -> SetupView:
-    """Return what a set-up would cost and be good for. Reads no data and charges nothing."""
-    try:
+PlannedSearch = tuple[FactSearch, tuple[WorthView, ...]]
+"""A search, and what its facts are worth. To plan the questions about a wide table takes seconds."""
+
+
+def view_setup(
+    form: SetupForm, served: ServedDataset, ledger: Ledger, planned: Recent[str, PlannedSearch]
+) -> SetupView:
+    """Return what a set-up would cost and be good for. Reads no data and charges nothing. ``planned``: what was before.
+
+    Searches are remembered there by dataset and form.
+    """
+
+    def plan() -> PlannedSearch:
         search = form.plan(served)
+        return search, tuple(_group(search))
+
+    try:
+        search, worth = planned.read(f"{served.name} {form.digest}", plan)
         charges = expect_search(ledger, prepare_search(search, order_search(served, search)))
         assert charges is not None, "the settings of a dataset name its policy"
         refusal = find_refusal(charges, (float(search.spend),))
@@ -237,7 +257,7 @@ def view_setup(form: SetupForm, served: ServedDataset, ledger: Ledger) -> SetupV
         left = charges.policy.left(charges.after(float(search.spend)))
     rest = "." if left is None else f"; ε = {format_epsilon(float(left))} is left then."
     return SetupView(
-        search=search, worth=tuple(_group(search)), cost=f"{describe_account(charges)} {takes}{rest}",
+        search=search, worth=worth, cost=f"{describe_account(charges)} {takes}{rest}",
         refused="" if refusal is None else word(refusal),
     )  # fmt: skip
 

@@ -127,6 +127,7 @@ class ServerState:
         self.processes = CheckProcesses()
         self.datasets: dict[str, ServedDataset] = {}
         self.unserved: dict[str, ServedDataset] = {}  # without a schema yet: nothing about them reaches an analyst
+        self.searches = Recent[str, Any]()  # for the facts of schemas, as they were planned
         self._accounts = Recent[str, AccountSummary | None]()
         self._charges = Recent[tuple[str, str, Decimal, AccountSummary | None], RequestCharges]()
         self._entries = Recent[str, Entry | None]()

@@ -56,7 +56,7 @@ def show_setup(request: Request, state: StateOf, user: Controller, name: str) ->
     form = _find_form(served, stored)
     return render(
         request, "setup.html", user, served=served, form=form, types=list_types, stored=stored,
-        view=view_setup(form, served, state.database.ledger) if stored.form else None,
+        view=view_setup(form, served, state.database.ledger, state.searches) if stored.form else None,
         problem="" if job is None else job.problem, account=state.account(name), here_at=_address(name),
         names=[name for name, column in served.schema.columns.items() if column.type in ("integer", "text")],
     )  # fmt: skip
@@ -88,8 +88,9 @@ def change_setup(state: StateOf, user: Controller, name: str, fields: Fields) ->
     if fields.get("tick") in ("all", "none"):
         form = form.tick(find=fields["tick"] == "all")
     save_setup(state.database, name, form.dump())
-    goes_on = fields.get("go") == "confirm" and view_setup(form, served, state.database.ledger).possible
-    return RedirectResponse(_address(name, "/confirm" if goes_on else "#cost"), status_code=303)
+    goes_on = fields.get("go") == "confirm" and view_setup(form, served, state.database.ledger, state.searches).possible
+    part = "/confirm" if goes_on else "#hc" if fields.get("tick") else ""
+    return RedirectResponse(_address(name, part), status_code=303)
 
 
 @router.get("/setup/{name}/confirm")
@@ -100,7 +101,7 @@ def show_confirmation(request: Request, state: StateOf, user: Controller, name: 
     served = _require_unserved(state, name)
     stored = find_setup(state.database, name)
     form = _find_form(served, stored)
-    view, job = view_setup(form, served, state.database.ledger), find_search_job(served)
+    view, job = view_setup(form, served, state.database.ledger, state.searches), find_search_job(served)
     if not view.possible or view.search is None:
         return RedirectResponse(_address(name), status_code=303)
     declared = view.search.declared
@@ -131,7 +132,7 @@ def spend(
         return RedirectResponse(_address(name), status_code=303)
     served = _require_unserved(state, name)
     form = _find_form(served, find_setup(state.database, name))
-    view = view_setup(form, served, state.database.ledger)
+    view = view_setup(form, served, state.database.ledger, state.searches)
     if confirmed != form.digest or not view.possible or view.search is None:
         return RedirectResponse(_address(name, "/confirm"), status_code=303)
     job = find_search_job(served)
