@@ -17,7 +17,7 @@ from starlette.datastructures import FormData
 
 from dosimeter.errors import InputError, OptionError
 from dosimeter.findings import word
-from dosimeter.ledger import Ledger
+from dosimeter.ledger import Entry
 from dosimeter.problems import Surface
 from dosimeter.release import (
     FactSearch,
@@ -26,14 +26,14 @@ from dosimeter.release import (
     declare_facts,
     expect_search,
     find_refusal,
+    holds_facts,
     plan_search,
     prepare_search,
 )
 from dosimeter.schema import Column, ColumnType, Schema, read_schema
 from dosimeter.show import format_epsilon, format_small
 from dosimeter.web.decision import describe_account
-from dosimeter.web.recent import Recent
-from dosimeter.web.state import ServedDataset
+from dosimeter.web.state import ServedDataset, ServerState
 
 MOST_TICKED = 40  # columns of a table that are all ticked to begin with: of more, a controller chooses some
 MOST_NAMED = 12  # columns that are named where they are too many to name
@@ -204,6 +204,7 @@ class SetupView:
     """What a set-up costs and is good for, or why it cannot be used (``problem``). By what is declared alone.
 
     ``cost``: what the account has spent, and has left afterwards. ``refused``: why the account would not grant it.
+    ``paid``: the account was charged for this search before, so that it is taken up at no further charge.
     """
 
     problem: str = ""
@@ -211,10 +212,11 @@ class SetupView:
     worth: tuple[WorthView, ...] = ()
     cost: str = ""
     refused: str = ""
+    paid: bool = False
 
     @property
     def possible(self) -> bool:
-        return self.search is not None and not self.refused
+        return self.search is not None and (self.paid or not self.refused)
 
 
 def list_names(names: Sequence[str]) -> str:
@@ -230,25 +232,23 @@ PlannedSearch = tuple[FactSearch, tuple[WorthView, ...]]
 """A search, and what its facts are worth. To plan the questions about a wide table takes seconds."""
 
 
-def view_setup(
-    form: SetupForm, served: ServedDataset, ledger: Ledger, planned: Recent[str, PlannedSearch]
-) -> SetupView:
-    """Return what a set-up would cost and be good for. Reads no data and charges nothing. ``planned``: what was before.
-
-    Searches are remembered there by dataset and form.
-    """
+def view_setup(form: SetupForm, served: ServedDataset, state: ServerState) -> SetupView:
+    """Return what a set-up would cost and be good for. Reads no data and charges nothing."""
 
     def plan() -> PlannedSearch:
         search = form.plan(served)
         return search, tuple(_group(search))
 
     try:
-        search, worth = planned.read(f"{served.name} {form.digest}", plan)
-        charges = expect_search(ledger, prepare_search(search, order_search(served, search)))
+        search, worth = state.searches.read(f"{served.name} {form.digest}", plan)
+        charges = expect_search(state.database.ledger, prepare_search(search, order_search(served, search)))
         assert charges is not None, "the settings of a dataset name its policy"
         refusal = find_refusal(charges, (float(search.spend),))
     except InputError as error:
         return SetupView(error.word(Surface.WEB))
+    if any(entry.request.plan_digest == search.digest for entry in list_paid(state, served)):
+        paid = f"This search was charged before: taking it up costs nothing more. {describe_account(charges)}"
+        return SetupView(search=search, worth=worth, cost=paid, paid=True)
     takes = f"This takes ε = {search.spend.normalize():f}" + (
         f" and δ = {format_small(float(search.delta))}" if search.delta else ""
     )
@@ -260,6 +260,15 @@ def view_setup(
         search=search, worth=worth, cost=f"{describe_account(charges)} {takes}{rest}",
         refused="" if refusal is None else word(refusal),
     )  # fmt: skip
+
+
+def list_paid(state: ServerState, served: ServedDataset) -> list[Entry]:
+    """Return the searches that the dataset's account was charged for, and whose facts are there or can still be found.
+
+    There are some if a search was interrupted, or if its schema's file is gone.
+    """
+    charged = (entry for entry in state.history(served.name) if not entry.spent.is_nothing)
+    return [entry for entry in charged if entry.status != "denied" and holds_facts(entry)]
 
 
 _FACTS = {"individuals": "how many {people} there are", "rows each": "how many {rows} of one {individual} count"}

@@ -19,7 +19,7 @@ from dosimeter.release import FactSearch, ReleaseOrder, prepare_search, spend_on
 from dosimeter.web.setup_form import SetupForm, describe_confirmed, order_search
 from dosimeter.web.state import ServedDataset, ServerState, open_data
 from dosimeter.web.stopped_datasets import REFUSED
-from dosimeter.web.store import SERVER, User, confirm_setup, find_setup, note
+from dosimeter.web.store import SERVER, User, find_setup, note
 from dosimeter.web.worker import PATIENCE, Job, JobMeter, JobPriority
 
 DENIED = "The account does not allow it, so that nothing was charged. Spend less, or search fewer columns."
@@ -47,7 +47,7 @@ def begin_search(
     """
     order = order_search(served, search, approved_by=user.name, continued=continued, other_people=other_people)
     looked = find_setup(state.database, served.name).looked
-    confirm_setup(state.database, served.name, user, form.dump(), describe_confirmed(form, search))
+    note(state.database, user.name, "confirmed a set-up", dataset=served.name, detail=describe_confirmed(form, search))
 
     def work(_: Dataset, meter: JobMeter) -> None:
         if looked:  # ε and what is searched may depend on the data: the promise says so

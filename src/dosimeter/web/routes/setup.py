@@ -15,7 +15,7 @@ from starlette.datastructures import FormData
 
 from dosimeter.ledger import Entry
 from dosimeter.web.http import MOST_FIELDS, Controller, Refused, StateOf, render, require_found, show_progress
-from dosimeter.web.setup_form import SetupForm, list_names, list_types, view_setup
+from dosimeter.web.setup_form import SetupForm, list_names, list_paid, list_types, view_setup
 from dosimeter.web.setup_search import begin_search, find_search_job, look_at_data, needs_word
 from dosimeter.web.state import ServedDataset, ServerState
 from dosimeter.web.store import StoredSetup, User, find_setup, mark_data_shown, save_setup
@@ -56,8 +56,8 @@ def show_setup(request: Request, state: StateOf, user: Controller, name: str) ->
     form = _find_form(served, stored)
     return render(
         request, "setup.html", user, served=served, form=form, types=list_types, stored=stored,
-        view=view_setup(form, served, state.database.ledger, state.searches) if stored.form else None,
-        problem="" if job is None else job.problem, account=state.account(name), here_at=_address(name),
+        view=view_setup(form, served, state) if stored.form else None,
+        problem="" if job is None else job.problem, paid=list_paid(state, served), here_at=_address(name),
         names=[name for name, column in served.schema.columns.items() if column.type in ("integer", "text")],
     )  # fmt: skip
 
@@ -88,7 +88,7 @@ def change_setup(state: StateOf, user: Controller, name: str, fields: Fields) ->
     if fields.get("tick") in ("all", "none"):
         form = form.tick(find=fields["tick"] == "all")
     save_setup(state.database, name, form.dump())
-    goes_on = fields.get("go") == "confirm" and view_setup(form, served, state.database.ledger, state.searches).possible
+    goes_on = fields.get("go") == "confirm" and view_setup(form, served, state).possible
     part = "/confirm" if goes_on else "#hc" if fields.get("tick") else ""
     return RedirectResponse(_address(name, part), status_code=303)
 
@@ -101,7 +101,7 @@ def show_confirmation(request: Request, state: StateOf, user: Controller, name: 
     served = _require_unserved(state, name)
     stored = find_setup(state.database, name)
     form = _find_form(served, stored)
-    view, job = view_setup(form, served, state.database.ledger, state.searches), find_search_job(served)
+    view, job = view_setup(form, served, state), find_search_job(served)
     if not view.possible or view.search is None:
         return RedirectResponse(_address(name), status_code=303)
     declared = view.search.declared
@@ -114,7 +114,6 @@ def show_confirmation(request: Request, state: StateOf, user: Controller, name: 
         searched=list_names([each.name for each in view.search.columns]), count=len(view.search.columns),
         identifying=list_names([each.name for each in declared.columns.values() if each.identifying]),
         kept=list_names([each.name for each in kept if not each.identifying]), back=_address(name),
-        delta=float(view.search.delta), again=stored.confirmed == stored.form,
     )  # fmt: skip
 
 
@@ -132,7 +131,7 @@ def spend(
         return RedirectResponse(_address(name), status_code=303)
     served = _require_unserved(state, name)
     form = _find_form(served, find_setup(state.database, name))
-    view = view_setup(form, served, state.database.ledger, state.searches)
+    view = view_setup(form, served, state)
     if confirmed != form.digest or not view.possible or view.search is None:
         return RedirectResponse(_address(name, "/confirm"), status_code=303)
     job = find_search_job(served)

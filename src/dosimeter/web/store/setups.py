@@ -1,4 +1,4 @@
-"""How a dataset without a schema is to be set up: what controllers filled in last, and whether they confirmed it.
+"""How a dataset without a schema is to be set up: what controllers filled in last, and whether they looked.
 
 A row stays when the dataset has its schema; nothing reads it then.
 """
@@ -19,19 +19,17 @@ from dosimeter.web.store.user import User
 class StoredSetup:
     """What is stored of a dataset's set-up. ``form``: as JSON, "" before anything was saved.
 
-    ``confirmed``: the form as it was last confirmed, so that a search which was interrupted can be taken up; None if it
-    never was. ``looked``: a controller was shown what the data hold.
+    ``looked``: a controller was shown what the data hold.
     """
 
     form: str = ""
-    confirmed: str | None = None
     looked: bool = False
 
 
 def find_setup(database: Database, dataset: str) -> StoredSetup:
     with database.reading() as connection:
         row = connection.execute(sa.select(SETUPS).where(SETUPS.c.dataset == dataset)).first()
-    return StoredSetup() if row is None else StoredSetup(row.form, row.confirmed, bool(row.looked))
+    return StoredSetup() if row is None else StoredSetup(row.form, bool(row.looked))
 
 
 def _change(connection: sa.Connection, dataset: str, **values: str | bool) -> None:
@@ -44,13 +42,6 @@ def _change(connection: sa.Connection, dataset: str, **values: str | bool) -> No
 def save_setup(database: Database, dataset: str, form: str) -> None:
     with database.writing() as connection:
         _change(connection, dataset, form=form)
-
-
-def confirm_setup(database: Database, dataset: str, user: User, form: str, detail: str) -> None:
-    """Record that a controller confirmed a set-up as it is. ``detail``: what they confirmed, for the audit log."""
-    with database.writing() as connection:
-        _change(connection, dataset, form=form, confirmed=form)
-        write_audit(connection, user.name, "confirmed a set-up", dataset=dataset, detail=detail)
 
 
 def mark_data_shown(database: Database, dataset: str, user: User) -> None:

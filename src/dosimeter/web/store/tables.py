@@ -100,7 +100,6 @@ SETUPS = sa.Table(
     METADATA,
     sa.Column("dataset", sa.Text, primary_key=True),
     sa.Column("form", sa.Text, nullable=False),  # what controllers filled in, as JSON: nothing of the data
-    sa.Column("confirmed", sa.Text),  # the form as it was last confirmed; NULL: never
     sa.Column("looked", sa.Boolean, nullable=False),  # the data were shown to a controller
 )
 

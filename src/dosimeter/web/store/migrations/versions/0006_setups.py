@@ -14,7 +14,6 @@ def upgrade() -> None:
         "web_setups",
         sa.Column("dataset", sa.Text, primary_key=True),
         sa.Column("form", sa.Text, nullable=False),
-        sa.Column("confirmed", sa.Text),
         sa.Column("looked", sa.Boolean, nullable=False),
     )
 
