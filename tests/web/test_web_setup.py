@@ -22,8 +22,9 @@ from dosimeter.schema.toml import load_schema
 from dosimeter.web import setup_search
 from dosimeter.web.store import list_audit
 from tests.known import known
+from tests.waiting import wait_until
 from tests.web.browsing import OpenPage, expect, find_barriers, wait_for_decision
-from tests.web.web_site import Guest, Site, StartSite, clinic_settings, read_text
+from tests.web.web_site import Guest, Site, StartSite, clinic_settings, keep_busy, read_text
 
 PEOPLE = 500
 SPEND = "60"  # so much that what is found hardly depends on the draws
@@ -129,6 +130,14 @@ def test_from_no_schema_to_served(site: Site, schema: Path, anna: Guest, carol: 
     assert "4,0" in read_text(anna.get(f"/queries/{query_id}").text)
 
 
+def test_a_column_may_say_whose_a_row_is(site: Site, carol: Guest, schema: Path) -> None:
+    assert "how many stays of one marmot count" in save(carol, unit="name", row="stay", individual="marmot")
+    assert "of the marmots have at most 1 stay" in spend(carol)
+    found = load_schema(schema)
+    assert (found.unit, found.max_rows_per_unit, found.row, found.individual) == ("name", 1, "stay", "marmot")
+    assert found.columns["name"].values is None
+
+
 def spend_again(guest: Guest) -> str:
     """A second click, after the dataset is served: where it leads."""
     return str(guest.act("/setup/marmots/spend", confirmed="0").url.path)
@@ -230,6 +239,23 @@ def test_nobody_can_ask_while_nothing_is_served(start_site: StartSite, tmp_path:
             assert page.status_code < 500, path
             assert "marmots" not in page.text
         assert "no dataset is served" in anna.get("/ask").text
+
+
+def test_people_wait_on_a_page_that_says_how_far_it_is(site: Site, carol: Guest) -> None:
+    """The search waits for its turn; nobody can stop it, and a second click begins no other."""
+    save(carol)
+    with keep_busy(site.state.unserved["marmots"].worker):
+        waits = carol.get("/setup/marmots/confirm").text
+        confirmed = known(re.search(r'name="confirmed" value="(\w+)"', waits))[1]
+        for _ in range(2):
+            page = carol.act("/setup/marmots/spend", confirmed=confirmed).text
+            assert "Finding the facts" in page
+            assert "Cancel" not in page
+        job = known(re.search(r'hx-get="/jobs/(\w+)"', page))[1]
+        assert carol.act(f"/jobs/{job}/cancel").status_code == 204
+        assert "Finding the facts" in carol.get(f"/jobs/{job}").text
+    wait_until(lambda: "marmots" in site.state.datasets, "it is served")
+    assert len(site.entries("marmots")) == 1
 
 
 # ---------------------------------------------------------------- refusals, failures
@@ -418,7 +444,7 @@ def test_the_entry_is_shown_as_what_it_is(site: Site, anna: Guest, carol: Guest)
     assert lines[0] == "column,fact,value,people"
     with site.api() as api:
         answers = api.get("/answers?dataset=marmots").json()["answers"]
-    assert [each["measured"] for each in answers] == [["count"], []] or answers[-1]["measured"] == []
+    assert [len(each["measured"]) for each in answers] == [1, 0]
     assert answers[-1]["answer"]["rows"][0]["fact"] == "individuals"
     assert answers[-1]["answer"]["error_95"] is None
     for path in ("/audit", "/queue", "/decided", "/accounts"):

@@ -89,11 +89,17 @@ class SetupForm:
 
     @classmethod
     def load(cls, text: str, served: ServedDataset) -> SetupForm:
-        """Return the form that ``dump`` wrote. Columns that the source has got since then are as in a new form."""
-        given = json.loads(text)
-        typed = {name: ColumnForm(**column) for name, column in given.pop("columns").items()}
-        begun = cls.begin(served).columns
-        return cls(**given, columns={name: typed.get(name, column) for name, column in begun.items()})
+        """Return the form that ``dump`` wrote; a new one if that was by a version with other fields.
+
+        Columns that the source has got since then are as in a new form.
+        """
+        begun = cls.begin(served)
+        try:
+            given = json.loads(text)
+            typed = {name: ColumnForm(**column) for name, column in given.pop("columns").items()}
+            return cls(**given, columns={name: typed.get(name, column) for name, column in begun.columns.items()})
+        except TypeError:
+            return begun
 
     @classmethod
     def read(cls, fields: FormData, served: ServedDataset) -> SetupForm:

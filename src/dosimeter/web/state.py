@@ -36,6 +36,7 @@ from dosimeter.release import (
 )
 from dosimeter.schema import Schema
 from dosimeter.web.check_processes import CheckProcesses, PendingCheck
+from dosimeter.web.log import LOG
 from dosimeter.web.public import PublicDataset, show_dataset
 from dosimeter.web.query_planner import TOO_LARGE, QueryPlanner
 from dosimeter.web.recent import Recent
@@ -148,6 +149,8 @@ class ServerState:
 
     def _open(self, name: str, settings: DatasetSettings) -> None:
         missing = not settings.schema.exists()
+        if missing:
+            LOG.warning("[datasets.%s]: there is no schema file yet, so it is not served but to be set up", name)
         with _named_as_settings(name):
             if missing:
                 _require_findable(settings)

@@ -161,5 +161,5 @@ def show_look(request: Request, state: StateOf, user: Controller, name: str) -> 
             return show_progress(request, served, user, job, _address(name, "/look"))
         return render(request, "setup_wait.html", user, served=served, job=job, share=served.worker.share(job))
     form = _find_form(served, find_setup(state.database, name))
-    hidden = {column for column, each in form.columns.items() if each.identifying}
+    hidden = {form.unit, *(column for column, each in form.columns.items() if each.identifying)}
     return render(request, "setup_look.html", user, served=served, facts=job.result, hidden=hidden, back=_address(name))
