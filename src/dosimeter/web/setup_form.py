@@ -16,7 +16,7 @@ from itertools import groupby
 from starlette.datastructures import FormData
 
 from dosimeter.errors import InputError, OptionError
-from dosimeter.findings import word
+from dosimeter.findings import word, write_reading
 from dosimeter.ledger import Entry
 from dosimeter.problems import Surface
 from dosimeter.release import (
@@ -261,7 +261,7 @@ def view_setup(form: SetupForm, served: ServedDataset, state: ServerState) -> Se
     left = None
     if refusal is None:
         left = charges.policy.left(charges.after(float(search.spend)))
-    rest = "." if left is None else f"; ε = {format_epsilon(float(left))} is left then."
+    rest = "." if left is None else f"; ε = {write_reading(float(left))} is left then."
     return SetupView(
         search=search, worth=worth, cost=f"{describe_account(charges)} {takes}{rest}",
         refused="" if refusal is None else word(refusal),
