@@ -31,8 +31,8 @@ from dosimeter.web.http import (
     render_public,
     require_dataset,
     require_found,
-    send_file,
     require_some_dataset,
+    send_file,
 )
 from dosimeter.web.own_queries import show_query, submit_own, withdraw_own
 from dosimeter.web.public import (
