@@ -161,7 +161,16 @@ def test_a_later_server_serves_it(site: Site, schema: Path, start: Callable[...,
 
 def everything_anna_gets(site: Site, anna: Guest) -> Iterator[tuple[str, int, str]]:
     pages = ["/ask", "/ask?dataset=marmots", "/ask/schema?dataset=marmots", "/queries", "/answers", "/me", "/health"]
-    pages += ["/answers?dataset=marmots", "/setup/marmots", "/setup/marmots/look", "/accounts", "/queue", "/incidents"]
+    pages += [
+        "/answers?dataset=marmots",
+        "/ask/names?dataset=marmots",
+        "/ask/invented.csv?dataset=marmots",
+        "/setup/marmots",
+        "/setup/marmots/look",
+        "/accounts",
+        "/queue",
+        "/incidents",
+    ]
     for path in pages:
         response = anna.get(path)
         yield path, response.status_code, response.text
@@ -187,7 +196,7 @@ def test_analysts_hear_nothing_before(site: Site, anna: Guest, carol: Guest) -> 
         assert "marmots" not in text.replace('value="SELECT COUNT(*) FROM marmots"', ""), path
         if "setup" in path:
             assert status == 403
-    for path in ("/answers?dataset=", "/ask/schema?dataset="):
+    for path in ("/answers?dataset=", "/ask/schema?dataset=", "/ask/names?dataset=", "/ask/invented.csv?dataset="):
         unknown = anna.get(f"{path}squirrels")
         assert (unknown.status_code, strip(unknown.text)) == (
             found[f"{path}marmots"][0],
@@ -362,12 +371,13 @@ def test_an_incident_stops_it(
     assert MARK not in failed
     assert not schema.exists()
     (entry,) = site.entries("marmots")
-    assert (entry.status, entry.reason) == ("denied", "incident")
+    assert (entry.status, entry.charge) == ("reserved", Decimal(30))
     assert "Stopped: marmots." in read_text(carol.get("/queue").text)
     assert "marmots" not in anna.get("/ask").text
     assert "This dataset is stopped" in spend(carol)
     assert carol.act("/incidents/marmots/clear", reason="the disk was changed").status_code == 200
     assert "What was found of marmots" in spend(carol)
+    assert [(each.id, each.charge) for each in site.entries("marmots")] == [(entry.id, Decimal(30))]
 
 
 def test_changed_data_need_a_word(
