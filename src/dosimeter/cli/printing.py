@@ -408,6 +408,7 @@ def _count_more(left: Remaining, epsilon: float) -> str:
 def print_ledger(accounts: Sequence[tuple[AccountSummary, Sequence[Entry], bool]]) -> None:
     """Print accounts, each given with the entries to be shown, oldest first, and whether earlier ones exist."""
     from dosimeter.ledger import REASON_WORDS
+    from dosimeter.release import name_question
 
     console = make_console()
     if not accounts:
@@ -434,7 +435,7 @@ def print_ledger(accounts: Sequence[tuple[AccountSummary, Sequence[Entry], bool]
             texts = [Text("" if entry.reason is None else REASON_WORDS[entry.reason]) for _ in denied]
             texts += [Text(getattr(entry.request, name) or "") for name in noted]
             charge, after = _show_exact(account, entry.charge), _show_exact(account, entry.reading)
-            table.add_row(entry.at, entry.id, entry.status, charge, after, *texts, Text(entry.query.strip()))
+            table.add_row(entry.at, entry.id, entry.status, charge, after, *texts, Text(name_question(entry)))
         console.print(table)
         if earlier:
             console.print(

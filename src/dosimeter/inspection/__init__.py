@@ -21,7 +21,15 @@ from dosimeter.late_names import load_late
 
 if TYPE_CHECKING:
     from dosimeter.inspection.compare import SchemaCheck, check_schema
-    from dosimeter.inspection.draft import bare_schema, draft_decimal, draft_schema, impose_draft, tells_apart
+    from dosimeter.inspection.draft import (
+        TableFacts,
+        bare_schema,
+        draft_decimal,
+        draft_schema,
+        draft_with_facts,
+        impose_draft,
+        tells_apart,
+    )
     from dosimeter.inspection.remarks import header_remarks
     from dosimeter.inspection.usual_types import propose_usual_types
     from dosimeter.inspection.written_draft import write_draft
@@ -30,7 +38,15 @@ __getattr__ = load_late(
     __name__,
     {
         "compare": ("SchemaCheck", "check_schema"),
-        "draft": ("bare_schema", "draft_decimal", "draft_schema", "impose_draft", "tells_apart"),
+        "draft": (
+            "TableFacts",
+            "bare_schema",
+            "draft_decimal",
+            "draft_schema",
+            "draft_with_facts",
+            "impose_draft",
+            "tells_apart",
+        ),
         "remarks": ("header_remarks",),
         "usual_types": ("propose_usual_types",),
         "written_draft": ("write_draft",),

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from dosimeter.release.dry_run import DryRun, preview_release
     from dosimeter.release.ex_post import ExPostRisk, ex_post_risk, recall_look, recall_plan_options
     from dosimeter.release.facts.declared import declare_facts, plan_search
+    from dosimeter.release.facts.entries import FACT_COLUMNS, holds_facts, name_question
     from dosimeter.release.facts.questions import FactSearch
     from dosimeter.release.facts.spending import FoundSchema, expect_search, prepare_search, spend_on_schema
     from dosimeter.release.invented import answer_on_invented_rows
@@ -45,6 +46,7 @@ __getattr__ = load_late(
     {
         "dry_run": ("DryRun", "preview_release"),
         "ex_post": ("ExPostRisk", "ex_post_risk", "recall_look", "recall_plan_options"),
+        "facts.entries": ("FACT_COLUMNS", "holds_facts", "name_question"),
         "facts.declared": ("declare_facts", "plan_search"),
         "facts.questions": ("FactSearch",),
         "facts.spending": ("FoundSchema", "expect_search", "prepare_search", "spend_on_schema"),

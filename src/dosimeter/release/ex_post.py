@@ -21,6 +21,7 @@ from dosimeter.ledger import Entry, MeasuredTexts, exact_decimal
 from dosimeter.mechanisms import Mechanism
 from dosimeter.options import LookOptions, Study
 from dosimeter.planning import PlanOptions, QueryPlan, plan_options
+from dosimeter.release.facts.entries import holds_facts
 from dosimeter.risk import RDRs, compute_ex_post, summarise_rdr
 
 if TYPE_CHECKING:
@@ -105,6 +106,11 @@ def ex_post_risk(dataset: Measurable, entry: Entry, sql: str | None = None) -> E
     request = entry.request
     if entry.status != "released":
         raise LedgerError(f"Entry {entry.id} is {entry.status}: it gave no answer that could expose anybody.")
+    if holds_facts(entry):
+        raise LedgerError(
+            f"Entry {entry.id} found the facts of a schema, by many questions that depend on one another: what "
+            "everybody is guaranteed is its ε."
+        )
     if entry.measured is None or entry.epsilon is None:
         raise LedgerError(
             f"Entry {entry.id} was settled before the ledger kept noisy numbers: there are none to look at."

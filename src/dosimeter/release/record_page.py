@@ -10,6 +10,7 @@ from html import escape
 from typing import TYPE_CHECKING
 
 from dosimeter.ledger import REASON_WORDS
+from dosimeter.release.facts.entries import holds_facts
 from dosimeter.show import format_epsilon, format_measured
 
 if TYPE_CHECKING:
@@ -140,15 +141,16 @@ def _write_answer(entry: Entry, hidden: bool) -> list[str]:
     rows, columns = entry.answer or [], list(entry.columns or ())
     errors = None if hidden else entry.errors
     numeric = {name for name in columns if any(_is_number(row[name]) for row in rows)}
-    body = []
+    body, none = [], "–" if holds_facts(entry) else "NULL"
     for at, row in enumerate(rows[:MOST_ROWS]):
-        cells = "".join(
-            f"<td{_align(name in numeric)}>{escape(_write_value(name, row[name], errors, at))}</td>" for name in columns
-        )
+        written = [(name, none if row[name] is None else _write_value(name, row[name], errors, at)) for name in columns]
+        cells = "".join(f"<td{_align(name in numeric)}>{escape(text)}</td>" for name, text in written)
         body.append(f"<tr>{cells}</tr>")
     head = "".join(f'<th scope="col"{_align(name in numeric)}>{escape(name)}</th>' for name in columns)
     told = (
-        "Errors are withheld: they would tell ε."
+        "What these facts are worth:"
+        if holds_facts(entry)
+        else "Errors are withheld: they would tell ε."
         if hidden
         else "± is the 95 % error of the noise: the number without it is further away in 5 of 100 cases at most."
     )

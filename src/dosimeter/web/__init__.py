@@ -6,6 +6,8 @@ run.py               serve until interrupted, on an address that was checked fir
 demo.py              a demonstration server: the bundled clinic, two users, a few waiting queries
 app.py               the application: routes, middleware, error pages, /health
 routes/              the pages and the JSON API, one file per kind; none imports another
+setup_search.py      find a schema's facts by spending, write its file, and serve the dataset
+setup_form.py        how a dataset without a schema is to be set up, and what that costs and is good for
 decision/            how a controller decides one query: measured, shown, costed, approved or sent back
 own_queries.py       an analyst's own queries as they see them, on pages and through the API
 http/                what every request shares: visitors, CSRF tokens, templates, refusals, limits of a connection

@@ -20,7 +20,7 @@ from dosimeter.errors import InputError, SchemaError
 from dosimeter.influence import measure_influence
 from dosimeter.ledger import Entry
 from dosimeter.planning import QueryPlan, build_mechanism, plan_query
-from dosimeter.release import recall_look, recall_plan_options
+from dosimeter.release import holds_facts, recall_look, recall_plan_options
 from dosimeter.risk import own_epsilon
 from dosimeter.sql import column_tree
 from dosimeter.web.worker import JobMeter
@@ -54,21 +54,25 @@ class Sums:
 def sum_guarantees(dataset: Dataset, entries: Sequence[Entry], meter: JobMeter) -> Sums:
     """Return everybody's sum of own guarantees (P1) over all charged entries.
 
-    What the noisy tests cost (ε_svt) is part of each sum. ``meter``: told how many queries are done. Raises SchemaError
-    if an earlier query cannot be answered under the present schema.
+    What the noisy tests cost (ε_svt) is part of each sum, and the ε of searches for a schema's facts: they move
+    everybody. ``meter``: told how many queries are done. Raises SchemaError if an earlier query cannot be answered
+    under the present schema.
     """
     charged = [entry for entry in entries if not entry.spent.is_nothing]
     total = float(sum((entry.charge for entry in charged), start=charged[0].charge * 0)) if charged else 0.0
     everybody = dataset.people
-    plans = {entry.id: _plan(dataset, entry) for entry in charged if entry.epsilon is not None}
+    plans = {
+        entry.id: _plan(dataset, entry) for entry in charged if entry.epsilon is not None and not holds_facts(entry)
+    }
     columns = sorted({column for plan in plans.values() for column in plan.columns})
     joined: dict[tuple[Any, ...], list[float]] = {}
     svt = float(sum(float(entry.epsilon_svt or 0) for entry in charged))
+    svt += float(sum(float(entry.epsilon) for entry in charged if entry.epsilon is not None and holds_facts(entry)))
     single = dataset.schema.unit == "row" and not any(plan.joins for plan in plans.values())
     worst = svt
     for done, entry in enumerate(charged):
         meter(done, len(charged))
-        if entry.epsilon is None:
+        if entry.id not in plans:
             continue
         if not single:
             worst += _largest_guarantee(dataset, entry, plans[entry.id])

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TypeGuard
 
+from dosimeter.release import FACT_COLUMNS
 from dosimeter.web.csv_lines import write_csv_line
 from dosimeter.web.figures import show_estimate, show_interval, show_number
 from dosimeter.web.public import AnswerShape, PublicAnswer, ShownAnswer, ShownCell, ShownColumn, Whisker
@@ -30,12 +31,16 @@ def view_answer(answer: PublicAnswer, shape: AnswerShape, *, first: int = 1, mos
     start = min(max(first, 1), max(total, 1)) - 1
     names = list(answer.rows[0]) if answer.rows else []
     errors = _AnswerErrors(answer, shape)
+    missing = "–" if tuple(names) == FACT_COLUMNS and not shape.measured else "NULL"
     few = any(FEW in fact for fact in answer.about)
     scales = {name: _find_scale(name, answer, errors) for name in names if total > 1 and name in shape.measured}
     drawn = dict([(name, scale) for name, scale in scales.items() if scale is not None][:MOST_PICTURES])
     columns = [_view_column(name, answer, errors, drawn.get(name)) for name in names]
     rows = [
-        [_view_cell(row[name], name, at, errors, few, drawn.get(name)) for name in names]
+        [
+            _view_cell(row[name], name, at, errors, FEW if few and name in shape.measured else missing, drawn.get(name))
+            for name in names
+        ]
         for at, row in enumerate(answer.rows[start : start + most], start=start)
     ]
     end = start + len(rows)
@@ -91,11 +96,11 @@ def _view_column(
 
 
 def _view_cell(
-    value: Value, name: str, at: int, errors: _AnswerErrors, few: bool, scale: tuple[float, float] | None
+    value: Value, name: str, at: int, errors: _AnswerErrors, missing: str, scale: tuple[float, float] | None
 ) -> ShownCell:
     measured = name in errors.shape.measured
     if value is None:
-        return ShownCell(text=FEW if few and measured else "NULL", faint=True)
+        return ShownCell(text=missing, faint=True)
     if isinstance(value, bool):
         return ShownCell(text=str(value).lower())
     if not isinstance(value, (int, float)):

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from dosimeter.errors import InputError
 from dosimeter.ledger import Entry, Ledger
 from dosimeter.planning import write_plainly
+from dosimeter.release import holds_facts
 from dosimeter.web.public import AnswerShape, PublicRelease, PublicReleases, show_answer, show_shape
 from dosimeter.web.state import ServedDataset, ServerState
 from dosimeter.web.store import User, note
@@ -63,17 +64,17 @@ def _show_release(state: ServerState, served: ServedDataset, entry: Entry) -> Pu
     answer = show_answer(entry) if entry.status == "released" else None
     if answer is None:
         return None
-    shape = describe_shape(served, entry.query)
-    if shape is None:  # the query is on another table with the same account, or was planned by an earlier schema
-        if sum(other.schema.account_name == served.schema.account_name for other in state.datasets.values()) > 1:
-            return None
-        shape = AnswerShape()
+    shape = None if holds_facts(entry) else describe_shape(served, entry.query)
+    # the query is on another table with the same account, or was planned by an earlier schema
+    others = sum(other.schema.account_name == served.schema.account_name for other in state.datasets.values()) > 1
+    if shape is None and served.schema.found != entry.id and others:
+        return None
     return PublicRelease(
         entry=entry.id,
         dataset=served.name,
-        sql=_write_query(entry.query),
+        sql=entry.query if holds_facts(entry) else _write_query(entry.query),
         answer=answer,
-        **shape.model_dump(),
+        **(shape or AnswerShape()).model_dump(),
     )
 
 

@@ -34,7 +34,9 @@ from dosimeter.release import (
     expect_charges,
     find_charges,
 )
+from dosimeter.schema import Schema
 from dosimeter.web.check_processes import CheckProcesses, PendingCheck
+from dosimeter.web.log import LOG
 from dosimeter.web.public import PublicDataset, show_dataset
 from dosimeter.web.query_planner import TOO_LARGE, QueryPlanner
 from dosimeter.web.recent import Recent
@@ -46,6 +48,7 @@ MOST_SEEN = 10_000
 LONGEST_SIGNED = 1_000  # letters of a text that is worth a look at its signature
 FRESH_STOPS = 3.0
 FEW_RECORDS = 2_000  # of a ledger that is verified whenever an account's page is shown
+_AT_LEAST = 2  # individuals of a dataset whose schema does not exist yet, so that its settings can be checked
 FRESH = 1.0  # seconds for which a page may show an account that was read before; a release always reads it anew
 
 
@@ -124,6 +127,8 @@ class ServerState:
         self.database = Database(settings.database)
         self.processes = CheckProcesses()
         self.datasets: dict[str, ServedDataset] = {}
+        self.unserved: dict[str, ServedDataset] = {}  # without a schema yet: nothing about them reaches an analyst
+        self.searches = Recent[str, Any]()  # for the facts of schemas, as they were planned
         self._accounts = Recent[str, AccountSummary | None]()
         self._charges = Recent[tuple[str, str, Decimal, AccountSummary | None], RequestCharges]()
         self._entries = Recent[str, Entry | None]()
@@ -143,39 +148,68 @@ class ServerState:
             raise
 
     def _open(self, name: str, settings: DatasetSettings) -> None:
+        missing = not settings.schema.exists()
+        if missing:
+            LOG.warning("[datasets.%s]: there is no schema file yet, so it is not served but to be set up", name)
         with _named_as_settings(name):
-            dataset = Dataset.open(
-                settings.data, schema=settings.schema, table=settings.table, engine=settings.engine,
-                delimiter=settings.delimiter, encoding=settings.encoding, null=settings.null,
-                decimal=settings.decimal, date_format=settings.date_format,
-            )  # fmt: skip
-        schema = dataset.schema
-        if schema.table in self.datasets:
+            if missing:
+                _require_findable(settings)
+            dataset = open_data(settings, None if missing else settings.schema)
+        table = dataset.schema.table
+        if table in self.datasets or table in self.unserved:
             dataset.close()
             raise OptionError(
-                f"[datasets.{name}]: two datasets are called {schema.table}, and an account belongs to a name. Change "
-                "the table name in one of the schemas."
+                f"[datasets.{name}]: two datasets are called {table}, and an account belongs to a name. Change the "
+                "table name in one of the schemas."
             )
-        worker = DatasetWorker(schema.table, dataset)
-        served = ServedDataset(settings, schema, schema.table, worker, self.processes)
-        self.datasets[schema.table] = served
+        schema = replace(dataset.schema, reviewed=True, individuals=_AT_LEAST) if missing else dataset.schema
+        opened = ServedDataset(settings, schema, table, DatasetWorker(table, dataset), self.processes)
+        (self.unserved if missing else self.datasets)[table] = opened
         if not schema.reviewed or schema.individuals is None:
             raise SchemaError(
                 f"[datasets.{name}]: a release needs a reviewed schema with the number of individuals. Check "
                 f"{settings.schema}, then set reviewed = true."
             )
         with _named_as_settings(name):
-            served.check_settings()
-        account = self.database.ledger.summary(schema.account_name)
+            opened.check_settings()
+            self._check_account(opened)
+
+    def _check_account(self, served: ServedDataset) -> None:
+        """Refuse settings that contradict the account of the dataset, if it has one."""
+        settings, account = served.settings, self.database.ledger.summary(served.schema.account_name)
         if account is None:
             return
-        with _named_as_settings(name):
-            account.check_terms(
-                algorithm=settings.algorithm,
-                policy=Policy.parse(settings.policy),
-                delta_total=None if settings.delta_total is None else exact_decimal(settings.delta_total),
-                max_epsilon=None if settings.max_epsilon is None else exact_decimal(settings.max_epsilon),
-            )
+        account.check_terms(
+            algorithm=settings.algorithm,
+            policy=Policy.parse(settings.policy),
+            delta_total=None if settings.delta_total is None else exact_decimal(settings.delta_total),
+            max_epsilon=None if settings.max_epsilon is None else exact_decimal(settings.max_epsilon),
+        )
+
+    def serve(self, unserved: ServedDataset) -> None:
+        """Serve a dataset from now on: its schema's file exists now. Called in its worker's thread.
+
+        Other threads may be listing the datasets, so that the lists are replaced, and not changed.
+        """
+        settings, worker = unserved.settings, unserved.worker
+        dataset, before = open_data(settings, settings.schema), worker.dataset
+        served = replace(unserved, schema=dataset.schema, _prepared=Recent())
+        try:
+            served.check_settings()
+            self._check_account(served)
+        except BaseException:
+            dataset.close()
+            raise
+        worker.dataset = dataset
+        self.datasets = {**self.datasets, served.name: served}
+        self.unserved = {name: other for name, other in self.unserved.items() if name != served.name}
+        self.forget(served.name)
+        before.close()
+
+    @property
+    def known(self) -> tuple[ServedDataset, ...]:
+        """Return every dataset of the settings, those that are not served too. For controllers."""
+        return *self.datasets.values(), *self.unserved.values()
 
     def sign(self, purpose: str, value: str | list[str | int]) -> str:
         """Return a value as a signed text. ``purpose``: a text that was signed for another purpose is not accepted."""
@@ -324,8 +358,28 @@ class ServerState:
         with ExitStack() as stack:  # each is closed, even if closing the one before fails
             stack.callback(self.database.close)
             stack.callback(self.processes.close)
-            for served in self.datasets.values():
+            for served in self.known:
                 stack.callback(served.worker.close)
+
+
+def open_data(settings: DatasetSettings, schema: Path | Schema | None) -> Dataset:
+    """Open the data of a dataset, as its settings say how. Without a schema: names and types of the columns alone."""
+    return Dataset.open(
+        settings.data, schema=schema, table=settings.table, engine=settings.engine, delimiter=settings.delimiter,
+        encoding=settings.encoding, null=settings.null, decimal=settings.decimal, date_format=settings.date_format,
+    )  # fmt: skip
+
+
+def _require_findable(settings: DatasetSettings) -> None:
+    """Refuse settings under which no facts of a schema can be found, because its account would not hold the answer."""
+    mixes = Policy.parse(settings.policy).mixes
+    if settings.algorithm == "fixed" or (settings.algorithm == "find-and-release" and mixes):
+        return
+    raise OptionError(
+        f"there is no schema file {settings.schema}. Its facts could be found by spending, in the browser, but only in "
+        f"an account with a fixed ε, and algorithm is {settings.algorithm}. Write the schema (dosimeter schema), or "
+        "choose algorithm = fixed."
+    )
 
 
 @contextmanager

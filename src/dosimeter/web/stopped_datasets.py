@@ -22,8 +22,8 @@ def tell_analysts(state: ServerState, dataset: str) -> str:
 
 
 def list_incidents(state: ServerState) -> list[tuple[ServedDataset, tuple[Incident, ...]]]:
-    """Return every served dataset that ever had an incident, cleared or not, with its incidents, newest first."""
-    seen = [(served, state.database.ledger.incidents(served.schema.account_name)) for served in state.datasets.values()]
+    """Return every dataset that ever had an incident, cleared or not, with its incidents, newest first."""
+    seen = [(served, state.database.ledger.incidents(served.schema.account_name)) for served in state.known]
     return [(served, incidents[::-1]) for served, incidents in seen if incidents]
 
 

@@ -44,10 +44,12 @@ class JobPriority(IntEnum):
 class JobMeter:
     """The progress of a job, and the digest of the data that it reads.
 
-    The work calls the meter with (done, total). This call raises Interrupted if the job is to stop.
+    The work calls the meter with (done, total). This call raises Interrupted if the job is to stop. ``now``: what the
+    work is doing, in words for the controller; "" if it does not say.
     """
 
     def __init__(self) -> None:
+        self.now = ""
         self.steps: tuple[int, int] | None = None
         self.stopped = False
         self.digest = ""

@@ -18,6 +18,7 @@ from dosimeter.web.decision.approve import (
     run_release,
     settle_unfinished,
 )
+from dosimeter.web.decision.budget import describe_account
 from dosimeter.web.decision.case import (
     AskedQuery,
     Case,

@@ -5,7 +5,7 @@ about a query, and shows an analyst nothing but values of ``public``.
 """
 
 from dosimeter.web.http.connections import QUEUE, make_server
-from dosimeter.web.http.csrf import ENTRY_COOKIE, check_csrf, entry_csrf, is_own, make_csrf
+from dosimeter.web.http.csrf import ENTRY_COOKIE, MOST_FIELDS, check_csrf, entry_csrf, is_own, make_csrf
 from dosimeter.web.http.devices import DEVICE_COOKIE, KEPT, Device, find_device, write_device
 from dosimeter.web.http.exceptions import NotSignedIn, Refused, require_found
 from dosimeter.web.http.fields import Filter, Reason, Remark, Words
@@ -34,4 +34,5 @@ from dosimeter.web.http.visitors import (
     find_visitor,
     find_way_back,
     require_dataset,
+    require_some_dataset,
 )

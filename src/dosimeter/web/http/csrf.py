@@ -13,6 +13,7 @@ from dosimeter.web.state import ServerState
 from dosimeter.web.store import User, digest_key
 
 ENTRY_COOKIE = "dosimeter_entry"
+MOST_FIELDS = 20_000  # of a form: some for each column of a wide table; the size of a request is limited before
 SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
@@ -50,7 +51,7 @@ async def check_csrf(request: Request) -> None:
         raise Refused(403, "forged", "This request came from another site.")
     given = request.headers.get("x-csrf-token")
     if given is None:
-        field = (await request.form()).get("csrf")
+        field = (await request.form(max_fields=MOST_FIELDS)).get("csrf")
         given = field if isinstance(field, str) else ""
     state = get_state(request)
     if request.url.path == "/sign-in":

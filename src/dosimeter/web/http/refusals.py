@@ -35,6 +35,7 @@ def _way_back_from(request: Request) -> str:
         if came.netloc == request.url.netloc and (known := find_way_back(f"{came.path}?{came.query}".rstrip("?"))):
             return known
         path = re.sub(r"^(/decide/\w+)/\w+$", r"\1", re.sub(r"^(/queries/\w+)/\w+$", r"\1", path))
+        path = re.sub(r"^(/setup/[^/]+)/\w+$", r"\1", path)
         return find_way_back(re.sub(r"^/me/.*$", "/me", path))
     return find_way_back(path + (f"?{parts.query}" if parts.query else ""))
 

@@ -16,6 +16,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from dosimeter.errors import DosimeterError
 from dosimeter.findings import word
+from dosimeter.release import name_question
 from dosimeter.risk import PRESETS
 from dosimeter.show import format_epsilon, format_number, format_percent, format_small, format_times
 from dosimeter.show.charts import write_axis, write_rows, write_svg
@@ -54,6 +55,7 @@ def make_environment(address: Callable[[str], str]) -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    environment.filters["question"] = name_question
     environment.filters["moment"] = show_moment
     environment.filters["when"] = show_when
     environment.filters["age"] = lambda at: show_age((datetime.now(UTC) - datetime.fromisoformat(at)).total_seconds())
@@ -136,7 +138,7 @@ def send_file(lines: Iterable[str], name: str) -> Response:
 def _list_halted(state: ServerState) -> list[str]:
     """Return the datasets that are stopped, for the head of a controller's page; none if that cannot be read."""
     try:
-        return [name for name in state.datasets if state.is_stopped(name)]
+        return [each.name for each in state.known if state.is_stopped(each.name)]
     except (SQLAlchemyError, DosimeterError):
         return []
 

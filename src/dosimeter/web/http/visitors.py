@@ -31,6 +31,7 @@ HOMES = {
         "/records/",
         "/accounts",
         "/incidents",
+        "/setup/",
         "/audit",
         "/settings",
         "/me",
@@ -109,6 +110,14 @@ def _require(role: Role) -> Any:
 
 def require_dataset(state: ServerState, name: str) -> ServedDataset:
     return require_found(state.datasets.get(name), "There is no such dataset.")
+
+
+def require_some_dataset(state: ServerState, name: str) -> ServedDataset:
+    """Return the dataset of this name; the first one if there is none. Raises Refused while none is served."""
+    first = next(iter(state.datasets.values()), None)
+    if first is None:
+        raise Refused(409, "no_dataset", "There is nothing to ask about yet: no dataset is served.")
+    return state.datasets.get(name, first)
 
 
 StateOf = Annotated[ServerState, _hold("server")]

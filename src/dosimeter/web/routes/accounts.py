@@ -27,7 +27,7 @@ router = APIRouter()
 def list_accounts(request: Request, state: StateOf, user: Controller) -> Response:
     shown = [(served, state.account(served.name)) for served in state.datasets.values()]
     accounts = [(served, account, _share_spent(account, served.settings.budget)) for served, account in shown]
-    return render(request, "accounts.html", user, accounts=accounts)
+    return render(request, "accounts.html", user, accounts=accounts, unserved=list(state.unserved.values()))
 
 
 def _share_spent(account: AccountSummary | None, budget: Decimal | None) -> float:

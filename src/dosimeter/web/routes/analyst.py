@@ -31,6 +31,7 @@ from dosimeter.web.http import (
     render_public,
     require_dataset,
     require_found,
+    require_some_dataset,
     send_file,
 )
 from dosimeter.web.own_queries import show_query, submit_own, withdraw_own
@@ -100,7 +101,7 @@ async def show_form(
 
 def _begin_form(state: ServerState, user: User, dataset: str, again: str) -> AskForm:
     """Return an empty form; with ``again``, one filled in from the analyst's own earlier query with that id."""
-    form = AskForm(dataset=dataset if dataset in state.datasets else next(iter(state.datasets)))
+    form = AskForm(dataset=require_some_dataset(state, dataset).name)
     earlier = find_own(state.database, user, again) if again.isalnum() else None
     if earlier is not None:
         error = earlier.wanted_error
@@ -122,7 +123,7 @@ async def _ask_page(
     run_trial: RunTrial | None = None,
 ) -> Response:
     """Show the form as it is filled in. ``run_trial``: runs the query on invented rows, if that was asked for."""
-    served = state.datasets.get(form.dataset) or next(iter(state.datasets.values()))
+    served = require_some_dataset(state, form.dataset)
     check, marked = await _checked(state, run_check, user, form) if form.sql or run_trial else (None, "")
     trial = await _try_out(served, run_trial, user, form) if run_trial and check and check.answerable else None
     return render_public(

@@ -9,7 +9,7 @@ from fastapi.responses import RedirectResponse, Response
 
 from dosimeter.errors import LedgerError
 from dosimeter.problems import Surface
-from dosimeter.web.http import Controller, Reason, Refused, StateOf, render, require_dataset
+from dosimeter.web.http import Controller, Reason, Refused, StateOf, render, require_found
 from dosimeter.web.stopped_datasets import clear_incident, list_incidents
 
 router = APIRouter()
@@ -27,7 +27,7 @@ def show_incidents(request: Request, state: StateOf, user: Controller) -> Respon
 @router.post("/incidents/{name}/clear")
 def clear(state: StateOf, user: Controller, name: str, reason: Annotated[Reason, Form()]) -> Response:
     """Clear the incident that stops a dataset, and record the reason."""
-    served = require_dataset(state, name)
+    served = require_found({each.name: each for each in state.known}.get(name), "There is no such dataset.")
     try:
         clear_incident(state, served, user, reason)
     except LedgerError as error:

@@ -74,7 +74,7 @@ def show_queue(
     """
     return render(
         request, "queue.html", user, done=_find_done(state, user, done), names=list(state.datasets), place=place,
-        waiting=_list_waiting(state, only, place), only=only,
+        waiting=_list_waiting(state, only, place), only=only, unserved=list(state.unserved.values()),
         decided=list_shown(state, page_decided(state.database, limit=RECENT, only=QueryFilter())),
     )  # fmt: skip
 
@@ -159,7 +159,7 @@ def _exemplify(
     That is the largest candidate that meets it for a COUNT without groups, and for one with ten groups; None if none
     does.
     """
-    candidates = next(iter(state.datasets.values())).candidates
+    candidates = state.known[0].candidates
 
     def allow(percent: float, k: int) -> float | None:
         return max(list_allowed(candidates, percent, k), default=None)
@@ -181,7 +181,7 @@ def show_introduction(request: Request, user: Controller) -> Response:
 
 def _require_job(state: ServerState, job_id: str) -> tuple[ServedDataset, Job[Any]]:
     """Return a computation and the dataset that it reads. Raises Refused if there is none with this id."""
-    for served in state.datasets.values():
+    for served in state.known:
         job = served.worker.find(job_id)
         if job is not None:
             return served, job

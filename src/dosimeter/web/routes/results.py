@@ -24,6 +24,7 @@ from dosimeter.web.http import (
     render_public,
     require_dataset,
     require_found,
+    require_some_dataset,
     send_file,
 )
 from dosimeter.web.own_queries import find_shown
@@ -172,7 +173,7 @@ def show_answers(
     before: Annotated[str | None, Query(max_length=64, pattern="^[0-9a-f]+$")] = None,
 ) -> Response:
     """Show the released answers of a dataset, without names and purposes; of a long answer its first rows."""
-    served = require_dataset(state, dataset or next(iter(state.datasets)))
+    served = require_dataset(state, dataset) if dataset else require_some_dataset(state, "")
     listed = list_released(state, served, limit=PAGE, before=before)
     note_listing(state, user, listed)
     views = [view_answer(item.answer, item.shape, most=FEW_ROWS) for item in listed.answers]

@@ -95,6 +95,13 @@ THRESHOLDS = sa.Table(
     sa.Column("priority", sa.Text, primary_key=True),
     sa.Column("percent", sa.Float, nullable=False),
 )
+SETUPS = sa.Table(
+    "web_setups",
+    METADATA,
+    sa.Column("dataset", sa.Text, primary_key=True),
+    sa.Column("form", sa.Text, nullable=False),  # what controllers filled in, as JSON: nothing of the data
+    sa.Column("looked", sa.Boolean, nullable=False),  # the data were shown to a controller
+)
 
 
 def write_time(at: datetime | None = None) -> str:
