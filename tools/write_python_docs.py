@@ -38,7 +38,19 @@ with Ledger.open("ledger.db") as ledger:
 """
 # In the order in which a reader needs them. Members that are not listed serve other modules of the package.
 MEMBERS = {
-    "Dataset": ("open", "query", "risk", "explain", "draft_schema", "check_schema", "dry_run", "release", "close"),
+    "Dataset": (
+        "open",
+        "query",
+        "risk",
+        "explain",
+        "draft_schema",
+        "check_schema",
+        "summary_query",
+        "dry_run",
+        "release",
+        "summary",
+        "close",
+    ),
     "Query": ("explain", "risk", "find", "dry_run", "release"),
     "Fixed": (),
     "Preferred": (),
@@ -60,6 +72,7 @@ MEMBERS = {
     ),
     "Choice": ("asked", "meeting", "words", "notes"),
     "Answer": ("describe", "table", "to_arrow", "to_pandas", "to_polars"),
+    "Summary": ("describe", "to_arrow", "to_pandas", "to_polars", "save"),
     "DryRun": ("granted", "reason", "analyst_sees", "describe"),
     "Explanation": ("describe",),
     "Schema": ("load", "save", "account_name"),

@@ -71,6 +71,7 @@ __all__ = [
     "Selected",
     "ServerError",
     "SourceUnreachable",
+    "Summary",
     "__version__",
 ]
 
@@ -86,6 +87,7 @@ if TYPE_CHECKING:
     from dosimeter.query import Query
     from dosimeter.release import Answer, DryRun, Fixed, Preferred, Selected
     from dosimeter.schema import Schema
+    from dosimeter.summary import Summary
 
 __getattr__ = late_names.load_late(
     __name__,
@@ -101,6 +103,7 @@ __getattr__ = late_names.load_late(
         "query": ("Query",),
         "release": ("Answer", "DryRun", "Fixed", "Preferred", "Selected"),
         "schema": ("Schema",),
+        "summary": ("Summary",),
     },
 )
 

@@ -34,7 +34,13 @@ if TYPE_CHECKING:
     from dosimeter.release.dry_run import DryRun, preview_release
     from dosimeter.release.ex_post import ExPostRisk, ex_post_risk, recall_look, recall_plan_options
     from dosimeter.release.record_page import write_record
-    from dosimeter.release.saved_files import check_target, find_companion, save_answer
+    from dosimeter.release.saved_files import (
+        check_target,
+        describe_release,
+        find_companion,
+        save_answer,
+        write_files,
+    )
 
 __getattr__ = load_late(
     __name__,
@@ -42,6 +48,6 @@ __getattr__ = load_late(
         "dry_run": ("DryRun", "preview_release"),
         "ex_post": ("ExPostRisk", "ex_post_risk", "recall_look", "recall_plan_options"),
         "record_page": ("write_record",),
-        "saved_files": ("check_target", "find_companion", "save_answer"),
+        "saved_files": ("check_target", "describe_release", "find_companion", "save_answer", "write_files"),
     },
 )
