@@ -14,7 +14,7 @@ import pytest
 
 from dosimeter import Answer, Dataset, Fixed, Ledger, OptionError, QueryError, SchemaError, Summary
 from dosimeter.schema import Column, ColumnType, read_schema
-from dosimeter.summary import Figure, list_cells, list_notes, write_headings, write_summary
+from dosimeter.summary import HEADINGS, Figure, list_cells, list_notes, write_summary
 from tests.known import known
 from tests.schemas import category, decimal, declare, plain, whole
 from tests.unit.release_stays import EXACT, make_table, schema_of
@@ -156,7 +156,7 @@ def test_too_few_people_are_said_in_words(stays: Dataset, ledger: Ledger) -> Non
     """30 stays at ε = 0.1: no quartile tells anything, however large the noisy count is."""
     found = stays.summary(ledger, epsilon=0.1, policy="budget:2")
     cells = {column.declared.name: list_cells(found, column) for column in found.columns}
-    assert all(len(row) == len(write_headings()) for row in cells.values())
+    assert all(len(row) == len(HEADINGS) for row in cells.values())
     assert cells["nights"][4:7] == ("too few to tell",) * 3
     described = found.describe()
     assert described["columns"][1]["quartiles"] == [None] * 3  # type: ignore[index, call-overload]
@@ -266,6 +266,18 @@ def test_without_epsilon_errors_are_withheld(stays: Dataset, ledger: Ledger) -> 
     assert all(column.count.error is None and column.missing.error is None for column in found.columns)
     assert "How far off the numbers are is withheld: it would tell ε." in list_notes(found)
     assert [list_cells(found, column)[0] for column in found.columns] == [*schema_of()["columns"]]
+
+
+def test_a_small_group_elsewhere_makes_no_median_worthless(shared_duckdb: None, ledger: Ledger) -> None:
+    """200 people in 100 categories: a median is over all of them, and at ε = 1 off by 56 rows at most."""
+    columns = {"kind": category(*[f"k{at}" for at in range(100)]), "x": whole(0, 9)}
+    table = pa.table({"kind": [f"k{at % 100}" for at in range(200)], "x": [at % 10 for at in range(200)]})
+    with Dataset.open(table, schema=declare("t", 200, columns), table="t") as dataset:
+        run = {each: dataset.summary_query().dry_run(ledger, Fixed(each), policy="budget:9") for each in (1.0, 0.1)}
+    told: dict[float, Any] = {each: found.describe()["findings"] for each, found in run.items()}
+    kinds = {each: {found["kind"] for found in findings} for each, findings in told.items()}
+    assert "any_value" not in kinds[1.0]
+    assert "any_value" in kinds[0.1]
 
 
 # ---------------------------------------------------------------- refusals

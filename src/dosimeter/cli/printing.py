@@ -199,14 +199,14 @@ def print_answer(answer: Answer, columns: Sequence[str] = ()) -> None:
 
 def print_summary(summary: Summary) -> None:
     """Print what the analyst may see, and only that: a table with a row for each column, and sentences below."""
-    from dosimeter.summary import NUMERIC, list_cells, list_notes, write_headings
+    from dosimeter.summary import HEADINGS, NUMERIC, list_cells, list_notes
 
     console = make_console()
     if summary.rows is None:
         console.print("Denied.")
         return
     table = Table(box=None, pad_edge=False)
-    for at, name in enumerate(write_headings()):
+    for at, name in enumerate(HEADINGS):
         table.add_column(Text(name), justify="right" if at in NUMERIC else "left")
     for column in summary.columns:
         table.add_row(*[Text(cell) for cell in list_cells(summary, column)])

@@ -7,10 +7,10 @@ itself: the query is an ordinary one.
 from typing import TYPE_CHECKING
 
 from dosimeter.late_names import load_late
-from dosimeter.summary.layout import NUMERIC, list_cells, list_notes, write_headings
+from dosimeter.summary.layout import HEADINGS, NUMERIC, list_cells, list_notes
 from dosimeter.summary.reading import read_summary
 from dosimeter.summary.values import ColumnSummary, Figure, Summary
-from dosimeter.summary.written_query import write_summary
+from dosimeter.summary.written_query import is_summary, write_summary
 
 if TYPE_CHECKING:
     from dosimeter.summary.saving import ENDINGS, save_summary

@@ -14,11 +14,6 @@ TOO_FEW = "too few to tell"
 MOST_SHOWN = 5  # values of a column
 
 
-def write_headings() -> tuple[str, ...]:
-    """Return the headings of the table."""
-    return HEADINGS
-
-
 def list_cells(summary: Summary, column: ColumnSummary) -> tuple[str, ...]:
     """Return the row of the table about one column."""
     quartiles = [_write_quartile(figure) for figure in column.quartiles] or [""] * 3

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from dosimeter.errors import OptionError
 from dosimeter.html import write_paragraphs
 from dosimeter.release import describe_release, find_companion, write_files
-from dosimeter.summary.layout import NUMERIC, list_cells, list_notes, write_headings
+from dosimeter.summary.layout import HEADINGS, NUMERIC, list_cells, list_notes
 from dosimeter.summary.values import Summary
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ _OF_THE_ANSWER = ("answer", "errors", "error_95", "rank_errors")
 
 def write_page(summary: Summary, query: str) -> str:
     """Return the summary as one page of HTML: no script, nothing loaded. ``query``: the SQL that was asked."""
-    head = "".join(f'<th scope="col"{_align(at)}>{escape(name)}</th>' for at, name in enumerate(write_headings()))
+    head = "".join(f'<th scope="col"{_align(at)}>{escape(name)}</th>' for at, name in enumerate(HEADINGS))
     body = []
     for column in summary.columns:
         first, *others = list_cells(summary, column)

@@ -154,12 +154,12 @@ class Summary:
 
     def _repr_html_(self) -> str:
         """Show the summary in a notebook: what the analyst may see, and only that."""
-        from dosimeter.summary.layout import list_cells, list_notes, write_headings
+        from dosimeter.summary.layout import HEADINGS, list_cells, list_notes
 
         if self.rows is None:
             return write_paragraphs(["Denied."])
         cells: Sequence[Sequence[str]] = [list_cells(self, column) for column in self.columns]
-        return write_table(write_headings(), cells) + write_paragraphs(list_notes(self))
+        return write_table(HEADINGS, cells) + write_paragraphs(list_notes(self))
 
 
 def _flatten(column: ColumnSummary) -> dict[str, object]:

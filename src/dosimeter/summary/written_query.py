@@ -101,6 +101,14 @@ def write_summary(schema: Schema, columns: Sequence[str] | None = None) -> str:
     return _unite(parts)
 
 
+def is_summary(sql: str, schema: Schema) -> bool:
+    """Return whether this is the SQL of the summary of all columns."""
+    try:
+        return sql == write_summary(schema)
+    except OptionError:
+        return False
+
+
 def _write_part(column: Column, table: str) -> str:
     asked, name = find_asked(column), write_name(column.name)
     value, rows, group, numbers = "NULL", f"COUNT({name})", "", ["NULL"] * 4

@@ -40,6 +40,7 @@ from dosimeter.web.routes import (
     queue,
     results,
     session,
+    summaries,
 )
 from dosimeter.web.settings import Settings
 from dosimeter.web.state import ServerState
@@ -82,7 +83,7 @@ def build_app(state: ServerState) -> FastAPI:
     app.state.name_turns = NameTurns()
     app.state.templates = make_environment(assets.address)
     app.state.assets = assets
-    pages = (session, analyst, results, queue, audit, decision, decision_actions, accounts, incidents)
+    pages = (session, analyst, results, queue, audit, decision, decision_actions, accounts, incidents, summaries)
     for module in pages:
         app.include_router(module.router, dependencies=[Depends(check_csrf)])
     app.add_api_route("/health", show_health, methods=["GET"])
