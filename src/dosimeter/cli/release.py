@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 @o.SQL
 @o.NEEDED_LEDGER
 @o.takes(options=o.RELEASE)
-@click.option("--dry-run", is_flag=True, help="Controller only: what would happen. Charges and releases nothing.")
+@o.DRY_RUN
 @o.SCHEMA_FILE
 @o.takes(look=o.LOOK, source=o.SOURCE)
 @click.option(

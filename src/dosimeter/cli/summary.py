@@ -30,7 +30,7 @@ _OTHERS = ("policy", "delta_total", "max_epsilon", "analyst", "purpose", "again"
     "--epsilon", type=float, required=True, metavar="E", help="ε of the whole table; all its numbers share it."
 )
 @click.option("--columns", metavar="LIST", help="Only these columns, separated by commas.")
-@click.option("--dry-run", is_flag=True, help="Controller only: what would happen. Charges and releases nothing.")
+@o.DRY_RUN
 @o.takes(options=o.OptionGroup(ReleaseOptions, (ReleaseOptions,), only=_OTHERS), source=o.SOURCE)
 @click.option(
     "-o", "--output", metavar="FILE", type=o.PATH,

@@ -20,7 +20,7 @@ from dosimeter.errors import InputError, LimitError, QueryError
 from dosimeter.planning import explain_plan
 from dosimeter.postprocess import note_public_facts
 from dosimeter.problems import Audience, Surface
-from dosimeter.sql import write_name
+from dosimeter.sql import ask_embedded, write_name
 from dosimeter.web.check_processes import PendingCheck, answer_each
 from dosimeter.web.expected import expect_errors, find_needed
 from dosimeter.web.public import Example, PublicCheck, PublicDataset, find_odd_letter
@@ -102,8 +102,9 @@ async def _wait_until_gone(
 
 def answer_requests() -> None:
     """Answer requests for checks, in a process for checks."""
-    for library in ("duckdb", "pyarrow"):  # planning loads them when it first needs them; here memory is limited then
+    for library in ("opendp.measurements", "pyarrow"):  # loaded late elsewhere; here memory is limited then
         import_module(library)
+    ask_embedded("SELECT 1")  # opens the embedded engine, which sets much address space aside and uses little of it
     answer_each(_answer)
 
 
