@@ -128,6 +128,18 @@ def test_a_hidden_epsilon_stays_hidden(site: Site) -> None:
         assert "±" not in page
 
 
+def test_sixty_columns_pass_the_check(start_site: StartSite, tmp_path: Path) -> None:
+    """A check's process has as little time and memory as for any query, and nothing loaded by another one."""
+    names = [f"c{at}" for at in range(60)]
+    facts = "individuals = 3\n" + "\n".join(
+        f"columns.{name} = {{ type = 'integer', bounds = [0, 9] }}" for name in names
+    )
+    served = write_dataset(tmp_path, "wide", [",".join(names), *[",".join("5" * 60)] * 3], facts, algorithm="fixed")
+    with start_site(datasets={"wide": served}).guest("anna") as anna:
+        asked = anna.act("/about/wide")
+        assert "/queries/" in str(asked.url), read_text(asked.text)
+
+
 def test_only_the_present_schema_s_summary_is_shown(start_site: StartSite, tmp_path: Path) -> None:
     """It is known by its text, which other columns change. Three people are too few to tell anything of."""
     facts = "individuals = 3\ncolumns.age = { type = 'integer', bounds = [0, 9] }"
