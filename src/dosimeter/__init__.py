@@ -72,6 +72,7 @@ __all__ = [
     "Selected",
     "ServerError",
     "SourceUnreachable",
+    "Summary",
     "__version__",
 ]
 
@@ -87,6 +88,7 @@ if TYPE_CHECKING:
     from dosimeter.query import Query
     from dosimeter.release import Answer, DryRun, Fixed, FoundSchema, Preferred, Selected
     from dosimeter.schema import Schema
+    from dosimeter.summary import Summary
 
 __getattr__ = late_names.load_late(
     __name__,
@@ -102,6 +104,7 @@ __getattr__ = late_names.load_late(
         "query": ("Query",),
         "release": ("Answer", "DryRun", "Fixed", "FoundSchema", "Preferred", "Selected"),
         "schema": ("Schema",),
+        "summary": ("Summary",),
     },
 )
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from dosimeter.assessment import Risk
 from dosimeter.engines import FORMS, ClosableEngine, Engine, ReadOptions, open_engine, read_frames
-from dosimeter.errors import OptionError, SchemaError
+from dosimeter.errors import OptionError, QueryError, SchemaError
 from dosimeter.influence import DeclaredTables, find_left_out, measure_influence, read_public_tables
 from dosimeter.inspection import warn_of_people
 from dosimeter.mechanisms import Mechanism
@@ -36,7 +36,7 @@ from dosimeter.planning import (
     plan_query,
     require_drawable,
 )
-from dosimeter.problems import Surface
+from dosimeter.problems import ASKING, Hint, Option, Surface
 from dosimeter.query import Query
 from dosimeter.risk import parse_candidates
 from dosimeter.schema import ColumnType, Schema, load_schema, read_schema
@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from dosimeter.ledger import Ledger
     from dosimeter.planning import Explanation
     from dosimeter.release import Answer, DryRun, FoundSchema, Way
+    from dosimeter.summary import Summary
 
 DRAFTED = (
     "No schema was given: types, bounds and values were read off the data. Fine for looking; a release needs a "
@@ -330,6 +331,61 @@ class Dataset:
         """
         query, way, others = self._read_release(sql, options)
         return query.release(ledger, way, **others)
+
+    def summary_query(self, *, columns: Sequence[str] | None = None) -> Query:
+        """Return the query whose answer is one table about every column, written from the schema alone.
+
+        It is a query like any other: look at its ``risk``, or at a ``dry_run``, before ``summary`` releases it.
+
+        Args:
+            columns: the columns to summarise; by default all but the one that says whose a row is.
+
+        Raises:
+            OptionError: a column does not exist, or there are too many.
+            QueryError: the bounds or values of a column cannot be summarised; the message says what to change.
+            SchemaError: no schema was given, so there are no public facts to go by.
+        """
+        from dosimeter.summary import write_summary
+
+        if self.drafted:
+            raise SchemaError(
+                "A summary goes by public facts, and this dataset was opened without a schema. Open it with one."
+            )
+        query = Query(self, write_summary(self.schema, columns))
+        try:
+            query.plan  # noqa: B018 - planned now, so that what a column cannot be asked is said here
+        except QueryError as error:
+            fewer = Hint("Or leave columns out of the summary: ", Option("columns", text="a,b"), ".", surfaces=ASKING)
+            raise QueryError(*error.problem.pieces, fewer) from None
+        return query
+
+    def summary(
+        self, ledger: Ledger, *, epsilon: float, columns: Sequence[str] | None = None, **options: Any
+    ) -> Summary:
+        """Charge the ledger once and release one table about every column.
+
+        How many rows have a value, and how many miss one; of numbers the mean and the quartiles, of dates the
+        quartiles; how often each declared value occurs. Text, and what identifies people, is counted alone.
+
+        Args:
+            ledger: the open ledger that holds the dataset's account.
+            epsilon: ε of the whole table. All numbers share it.
+            columns: the columns to summarise; by default all but the one that says whose a row is.
+            **options: the other options of ``Query.release``, such as ``policy`` and ``purpose``.
+
+        Returns:
+            The Summary, which shows itself in a notebook. A denial has no columns and no reason.
+
+        Raises:
+            InputError: something that was given cannot be used: a column, an option, the schema, or the ledger.
+            DatasetStopped: an incident stopped the dataset, now or before.
+        """
+        from dosimeter.release import Fixed
+        from dosimeter.summary import read_summary
+
+        query = self.summary_query(columns=columns)
+        answer = query.release(ledger, Fixed(epsilon), **options)
+        return read_summary(query.plan, build_mechanism(query.look, self.n), answer)
 
     def dry_run(self, sql: str, *, ledger: Ledger, **options: Any) -> DryRun:
         """Return what ``release`` would do with the same arguments, for the controller's eyes only.

@@ -33,7 +33,7 @@ def test_the_public_names_are_these() -> None:
         "DatasetStopped", "DosimeterError", "DryRun", "Explanation", "Fixed", "FoundSchema", "InputError",
         "Interrupted", "Ledger", "LedgerError", "LimitError", "OptionError", "Paper", "PreferenceError", "Preferred",
         "Query", "QueryError", "ReleaseOptions", "Risk", "Schema", "SchemaCheck", "SchemaError", "Selected",
-        "ServerError", "SourceUnreachable", "__version__",
+        "ServerError", "SourceUnreachable", "Summary", "__version__",
     ]  # fmt: skip
 
 

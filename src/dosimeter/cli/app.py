@@ -34,6 +34,7 @@ COMMANDS: Mapping[str, str] = {
     "risk": "risk:risk",
     "find": "find:find",
     "release": "release:release",
+    "summary": "summary:summary",
     "ledger": "ledger:ledger",
     "record": "record:record",
     "serve": "serve:serve",

@@ -48,6 +48,9 @@ PLOT = click.option("--plot", metavar="FILE", type=PATH, help="Save the picture:
 ALL = click.option(
     "--all", "show_all", is_flag=True, help="Show every candidate and every absolute risk, not a selection."
 )
+DRY_RUN = click.option(
+    "--dry-run", is_flag=True, help="Controller only: what would happen. Charges and releases nothing."
+)
 JSON = click.option("--json", is_flag=True, help="One JSON document on standard output.")
 
 

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from dosimeter.ledger import AccountSummary, Entry, Incident, ReleasedAnswer, Remaining
     from dosimeter.release import Answer, Cost, DryRun, ExPostRisk, SelectedPreview
     from dosimeter.risk import Candidate, ExposedPerson, GroupRisk
+    from dosimeter.summary import Summary
 
 MOST_NOTED = 3  # candidates whose accuracy by group is written out
 
@@ -194,6 +195,25 @@ def print_answer(answer: Answer, columns: Sequence[str] = ()) -> None:
     for fact in answer.about:
         console.print(Text(fact))
     console.print(Text(answer.guarantee or "", style="dim"))
+
+
+def print_summary(summary: Summary) -> None:
+    """Print what the analyst may see, and only that: a table with a row for each column, and sentences below."""
+    from dosimeter.summary import HEADINGS, NUMERIC, list_cells, list_notes
+
+    console = make_console()
+    if summary.rows is None:
+        console.print("Denied.")
+        return
+    table = Table(box=None, pad_edge=False)
+    for at, name in enumerate(HEADINGS):
+        table.add_column(Text(name), justify="right" if at in NUMERIC else "left")
+    for column in summary.columns:
+        table.add_row(*[Text(cell) for cell in list_cells(summary, column)])
+    console.print(table)
+    console.print()
+    for note in list_notes(summary):
+        console.print(Text(note))
 
 
 def _word_errors(answer: Answer, columns: Sequence[str], *, several: bool) -> str:

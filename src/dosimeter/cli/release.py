@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 @o.SQL
 @o.NEEDED_LEDGER
 @o.takes(options=o.RELEASE)
-@click.option("--dry-run", is_flag=True, help="Controller only: what would happen. Charges and releases nothing.")
+@o.DRY_RUN
 @o.SCHEMA_FILE
 @o.takes(look=o.LOOK, source=o.SOURCE)
 @click.option(
@@ -69,17 +69,17 @@ def release(
             found = run_with_progress(
                 dataset.engine, "Looking ahead", lambda: query.dry_run(open_ledger, way, **others)
             )
-            _print_dry_run(found, json=json)
+            show_dry_run(found, json=json)
             return 0 if found.granted else 1
         try:
             answer = run_with_progress(
                 dataset.engine,
                 "Releasing",
                 lambda: query.release(open_ledger, way, **others),
-                tell=_tell_outcome,
+                tell=tell_outcome,
             )
         except DatasetStopped as stopped:
-            return _print_stopped(stopped, json=json)
+            return print_stopped(stopped, json=json)
         _print_answer(answer, query.plan.aggregate_names, ledger, json=json)
         if output is not None and answer.status == "released":
             confirm_written(*save_answer(answer, open_ledger, output))
@@ -88,7 +88,7 @@ def release(
     return 0 if answer.status == "released" else 1
 
 
-def _tell_outcome(answer: Answer | None) -> str:
+def tell_outcome(answer: Answer | None) -> str:
     """Say what a release that was stopped has left in the ledger. None if the answer is not known yet."""
     if answer is None:
         return (
@@ -102,7 +102,7 @@ def _tell_outcome(answer: Answer | None) -> str:
     return f"The answer had been charged: entry {answer.entry} of the ledger, which repeats it at no further charge."
 
 
-def _print_stopped(stopped: DatasetStopped, *, json: bool) -> int:
+def print_stopped(stopped: DatasetStopped, *, json: bool) -> int:
     """Print what the analyst may see of a stopped dataset; return the exit status.
 
     Unless ``json`` is set, tell the controller on standard error what to do.
@@ -123,12 +123,12 @@ def _print_answer(answer: Answer, columns: Sequence[str], ledger: str, *, json: 
     from dosimeter.cli.printing import print_answer
 
     print_answer(answer, columns)
-    note = _note_for_controller(answer, ledger)
+    note = note_for_controller(answer, ledger)
     if note is not None:
         sys.stderr.write(f"For the controller: {note}\n")
 
 
-def _note_for_controller(answer: Answer, ledger: str) -> str | None:
+def note_for_controller(answer: Answer, ledger: str) -> str | None:
     """Return a sentence for the controller about a denial, or about an earlier answer to the same query.
 
     None if there was neither. The sentence goes to standard error, because the analyst sees standard output. It names
@@ -146,7 +146,8 @@ def _note_for_controller(answer: Answer, ledger: str) -> str | None:
     return None
 
 
-def _print_dry_run(found: DryRun, *, json: bool) -> None:
+def show_dry_run(found: DryRun, *, json: bool) -> None:
+    """Print what a release would do. With ``json``, as a document."""
     reason = None if found.problem is None else found.problem.word(Surface.COMMAND_LINE)
     document = found.describe() | {"reason": reason}
     if json:

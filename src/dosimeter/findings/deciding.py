@@ -6,6 +6,7 @@ or a document says of an approval is a filter of this list.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING
@@ -15,11 +16,13 @@ from dosimeter.findings import on_people as people
 from dosimeter.findings.finding import Subject
 from dosimeter.findings.looking import Assessed, find_absolute, find_aimed, find_few, find_given
 from dosimeter.findings.on_left_out import NumbersFarOff, NumbersOff
+from dosimeter.measures import Rank
 
 if TYPE_CHECKING:
     from dosimeter.findings.choice import Choice
     from dosimeter.findings.finding import Finding
     from dosimeter.findings.on_account import AccountRefuses
+    from dosimeter.planning import QueryPlan
     from dosimeter.risk import AnswerAccuracy, Candidate
 
 EXACT = 0.2
@@ -172,11 +175,22 @@ def find_any_value(asked: Proposal, epsilon: float) -> answer.AnyValue | None:
 
     Nothing is said where an individual may have several rows.
     """
-    plan, touched, groups = asked.risk.plan, asked.risk.matched, max(1, asked.risk.groups)
+    plan, touched = asked.risk.plan, asked.risk.matched
+    groups = _count_drawn_groups(plan) if plan.is_united else max(1, asked.risk.groups)
     rows = max((error for error, in_rows in asked.line(epsilon).errors if in_rows and error is not None), default=0.0)
     if not touched or plan.schema.max_rows_per_unit != 1 or 2.0 * rows * groups < touched:
         return None
     return answer.AnyValue(rows, touched, groups)
+
+
+def _count_drawn_groups(plan: QueryPlan) -> int:
+    """Return how many groups a SELECT of a union has in which something is drawn by rank: the most of any, at least 1.
+
+    Another SELECT's groups do not make these smaller.
+    """
+    blocks = [(plan.measures, plan.groups), *((each.measures, each.groups) for each in plan.further)]
+    drawn = [groups for measures, groups in blocks if any(isinstance(each, Rank) for each in measures)]
+    return max((math.prod(len(group.values or (0,)) for group in groups) for groups in drawn), default=1)
 
 
 def _find_more(asked: Proposal) -> Finding:

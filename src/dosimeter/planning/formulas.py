@@ -27,15 +27,19 @@ def formula_in(tree: exp.Expression | None, block: int) -> exp.Expression | None
     """
     if tree is None:
         return None
+    while _is_choice(tree):  # taken before anything is copied: a union of many SELECTs has as many branches
+        tree = _find_branch(tree, block)
 
     def choose(node: exp.Expression) -> exp.Expression:
-        if not _is_choice(node):
-            return node
-        found = [branch.args["true"] for branch in node.args["ifs"] if int(branch.this.name) == block]
-        return found[0].transform(choose) if found else exp.Null()
+        return _find_branch(node, block).transform(choose) if _is_choice(node) else node
 
     written: exp.Expression = tree.transform(choose)
     return written
+
+
+def _find_branch(choice: exp.Expression, block: int) -> exp.Expression:
+    found = (branch.args["true"] for branch in choice.args["ifs"] if int(branch.this.name) == block)
+    return next(found, exp.Null())
 
 
 def _is_choice(node: exp.Expression) -> bool:

@@ -76,7 +76,7 @@ from dosimeter.sql import (
     refusal,
 )
 
-MAX_BLOCKS = 64
+MAX_BLOCKS = 256
 MOST_LETTERS = 2**20  # of all texts that are made for one row; a text inside another counts again
 MOST_OF_ONE = 2**26  # of all texts that are made for the rows of one individual: 256 MiB, at 4 bytes a letter
 _SCALAR = "scalar"

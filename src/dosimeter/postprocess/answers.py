@@ -22,7 +22,13 @@ from dosimeter.planning import CELL, RELEASED, QueryPlan, name_released
 from dosimeter.postprocess.cell_errors import CellErrors, Noise, column_errors, find_formula, find_largest_error
 from dosimeter.postprocess.computed_estimates import estimate_group
 from dosimeter.postprocess.enough_rows import find_enough_rows
-from dosimeter.postprocess.quotients import find_divisors, list_estimates, passes_null_on, withhold_quotients
+from dosimeter.postprocess.quotients import (
+    find_divisors,
+    find_quotients,
+    list_estimates,
+    passes_null_on,
+    withhold_quotients,
+)
 from dosimeter.postprocess.released_rows import Keys, Numbers, ReleasedRow, list_released_rows, look_up
 from dosimeter.postprocess.smooth import strip_rounding
 from dosimeter.postprocess.told_counts import Told
@@ -75,8 +81,9 @@ def assemble_answer(
     if noise is None:
         rows, places, failed = _run(plan, parts)
         return AssembledAnswer(rows, released=_list_shown(parts, places), failed=failed)
+    quotients = find_quotients([plan.after.query])  # once: a union of many SELECTs is a large tree
     for part, own in zip(parts, noise.split(plan), strict=False):
-        part.withhold(plan, own)
+        part.withhold(own, quotients)
     rows, places, failed = _run(plan, parts)
     if failed:
         return _answer_with_released(parts, rows)
@@ -122,15 +129,18 @@ class _BlockTable:
         self.derived: dict[str, tuple[FloatArray, FloatArray, BoolArray]] = {}
         self._noise: Noise | None = None
 
-    def withhold(self, plan: QueryPlan, noise: Noise) -> None:
-        """Set ``has_enough``, ``divisors`` and ``derived`` from this block's noise. ``plan``: of the whole query."""
+    def withhold(self, noise: Noise, quotients: Sequence[exp.Binary]) -> None:
+        """Set ``has_enough``, ``divisors`` and ``derived`` from this block's noise.
+
+        ``quotients``: those of the query after the noise.
+        """
         self._noise = noise
         known = self.cell_errors()
         self.has_enough = [
             None if each.counted is None else known.has_enough(at) for at, each in enumerate(self.plan.estimates)
         ]
-        formulas = (output.formula for output in self.plan.outputs)
-        for tree in find_divisors([plan.after.query, *formulas], self.name):
+        own = find_quotients(output.formula for output in self.plan.outputs)
+        for tree in find_divisors([*quotients, *own], self.name):
             if all(at < len(self.plan.estimates) for at in list_estimates(tree)):
                 self.divisors[tree.sql(dialect="duckdb")] = known.divisor_is_sure(tree)
         for output in self.plan.outputs:
@@ -299,7 +309,7 @@ def _withheld(
         for output in part.plan.outputs:
             if output.formula is None or not passes_null_on(output.formula):
                 continue
-            texts = [divisor.sql(dialect="duckdb") for divisor in find_divisors([output.formula])]
+            texts = [divisor.sql(dialect="duckdb") for divisor in find_divisors(find_quotients([output.formula]))]
             if not all(part.divisors[text][place] for text in texts if text in part.divisors):
                 row[output.name] = None
     return rows, places, False

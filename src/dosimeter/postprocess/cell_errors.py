@@ -18,7 +18,7 @@ from dosimeter.measures import Estimate, MeanFromSums, Measure, SingleMeasure, S
 from dosimeter.mechanisms import Mechanism
 from dosimeter.planning import CELL, RELEASED, Output, QueryPlan, selects_rows
 from dosimeter.postprocess.propagation import Compute, SourceNumbers, propagate
-from dosimeter.postprocess.quotients import find_divisors, is_released, list_estimates
+from dosimeter.postprocess.quotients import find_divisors, find_quotients, is_released, list_estimates
 from dosimeter.postprocess.read_cells import PartNumbers, ReadCells, find_read_cells
 from dosimeter.postprocess.released_rows import ReleasedRow, look_up
 from dosimeter.postprocess.smooth import clips, compute_smooth, is_smooth, strip_rounding
@@ -216,7 +216,7 @@ class CellErrors:
     def column_has_enough(self, tree: exp.Expression) -> BoolArray:
         """Return where every aggregate and every quotient in a column's formula has enough people to tell."""
         found = self._all_have_enough(tree)
-        for divisor in find_divisors([tree]):
+        for divisor in find_divisors(find_quotients([tree])):
             found = found & self.divisor_is_sure(divisor)
         return found
 
@@ -308,7 +308,7 @@ class CellErrors:
         sources = self._sources(places, np.ones(len(self._everywhere), dtype=bool))
         smooth = is_smooth(tree, self._numbers) and all(clips(self._plan.estimates[at]) for at in used)
         compute, shown = self._evaluate(tree, free=smooth), self._evaluate(tree)
-        divisors = [self._evaluate(divisor, free=smooth) for divisor in find_divisors([tree])]
+        divisors = [self._evaluate(divisor, free=smooth) for divisor in find_divisors(find_quotients([tree]))]
 
         def over(function: _Function) -> Compute:
             return lambda inputs, chosen: function(dict(zip(places, inputs, strict=True)), chosen)

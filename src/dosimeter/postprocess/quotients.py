@@ -5,7 +5,7 @@ Takes trees that the planner wrote. Knows no numbers.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 
 from sqlglot import exp
 
@@ -35,17 +35,21 @@ def strip_casts(tree: exp.Expression) -> exp.Expression:
     return tree
 
 
-def find_divisors(trees: Sequence[exp.Expression | None], table: str | None = None) -> tuple[exp.Expression, ...]:
-    """Return the divisors in these trees that are computed from the numbers of one released row.
+def find_quotients(trees: Iterable[exp.Expression | None]) -> list[exp.Binary]:
+    """Return the quotients in these trees."""
+    return [node for tree in trees if tree is not None for node in tree.find_all(*_QUOTIENTS)]
+
+
+def find_divisors(quotients: Iterable[exp.Binary], table: str | None = None) -> tuple[exp.Expression, ...]:
+    """Return the divisors of these quotients that are computed from the numbers of one released row.
 
     ``table``: leave out divisors that are read from another released table than this.
     """
     found: dict[str, exp.Expression] = {}
-    for tree in trees:
-        for node in [] if tree is None else tree.find_all(*_QUOTIENTS):
-            divisor = _own_divisor(node)
-            if divisor is not None and (table is None or _find_table(divisor) in (None, table)):
-                found.setdefault(divisor.sql(dialect="duckdb"), divisor.copy())
+    for node in quotients:
+        divisor = _own_divisor(node)
+        if divisor is not None and (table is None or _find_table(divisor) in (None, table)):
+            found.setdefault(divisor.sql(dialect="duckdb"), divisor.copy())
     return tuple(found.values())
 
 

@@ -39,7 +39,13 @@ if TYPE_CHECKING:
     from dosimeter.release.facts.spending import FoundSchema, expect_search, prepare_search, spend_on_schema
     from dosimeter.release.invented import answer_on_invented_rows
     from dosimeter.release.record_page import write_record
-    from dosimeter.release.saved_files import check_target, find_companion, save_answer
+    from dosimeter.release.saved_files import (
+        check_target,
+        describe_release,
+        find_companion,
+        save_answer,
+        write_files,
+    )
 
 __getattr__ = load_late(
     __name__,
@@ -52,6 +58,6 @@ __getattr__ = load_late(
         "facts.spending": ("FoundSchema", "expect_search", "prepare_search", "spend_on_schema"),
         "invented": ("answer_on_invented_rows",),
         "record_page": ("write_record",),
-        "saved_files": ("check_target", "find_companion", "save_answer"),
+        "saved_files": ("check_target", "describe_release", "find_companion", "save_answer", "write_files"),
     },
 )

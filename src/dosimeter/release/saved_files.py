@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import errno
 import json
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -29,10 +30,10 @@ def find_companion(path: Path) -> Path:
     return path.with_suffix(".json")
 
 
-def check_target(path: Path) -> None:
-    """Refuse, before anything is charged, a path without one of the ``ENDINGS``, or in a folder that does not exist."""
-    if path.suffix.lower() not in ENDINGS:
-        raise OptionError(f"{path}: an answer is written as {' or '.join(ENDINGS)}. Change the ending.")
+def check_target(path: Path, endings: Sequence[str] = ENDINGS) -> None:
+    """Refuse, before anything is charged, a path without one of the ``endings``, or in a folder that does not exist."""
+    if path.suffix.lower() not in endings:
+        raise OptionError(f"{path}: an answer is written as {' or '.join(endings)}. Change the ending.")
     for each in (path, find_companion(path)):
         if each.is_dir() or not each.absolute().parent.is_dir():
             raise OptionError(f"{each} cannot be written. Choose a folder that exists and may be written to.")
@@ -73,11 +74,19 @@ def save_answer(answer: Answer, ledger: Ledger, path: Path) -> tuple[Path, Path]
         raise OptionError("Only a released answer is written, with the ledger that holds it.")
     document = describe_release(answer, entry, ledger.head())
     beside = find_companion(path)
-    written = {each: each.with_name(f".{each.name}.{entry.id}") for each in (beside, path)}  # no half of a file
+    write_files({beside: document, path: table}, entry.id)
+    return path, beside
+
+
+def write_files(contents: Mapping[Path, str | JsonObject | pa.Table], mark: str) -> None:
+    """Write files, all of them or none: a text, a document as JSON, or a table as the file's ending says.
+
+    ``mark``: a part of the names that the files have until all are written, such as the id of an entry.
+    """
+    written = {each: each.with_name(f".{each.name}.{mark}") for each in contents}  # no half of a file
     try:
-        text = json.dumps(document, ensure_ascii=False, indent=2, allow_nan=False) + "\n"
-        written[beside].write_text(text, encoding="utf-8")
-        _write_table(table, written[path], path.suffix.lower())
+        for each, content in contents.items():
+            _write_file(content, written[each], each.suffix.lower())
         for name, whole in written.items():
             whole.replace(name)
     except OSError as error:
@@ -85,8 +94,16 @@ def save_answer(answer: Answer, ledger: Ledger, path: Path) -> tuple[Path, Path]
             with suppress(OSError):
                 whole.unlink(missing_ok=True)
         why = "The disk is full" if error.errno in (errno.ENOSPC, errno.EDQUOT) else "Check the folder"
-        raise OptionError(f"{path} cannot be written. {why}. {_KEPT}") from None
-    return path, beside
+        raise OptionError(f"{list(contents)[-1]} cannot be written. {why}. {_KEPT}") from None
+
+
+def _write_file(content: str | JsonObject | pa.Table, path: Path, ending: str) -> None:
+    if isinstance(content, dict):
+        content = json.dumps(content, ensure_ascii=False, indent=2, allow_nan=False) + "\n"
+    if isinstance(content, str):
+        path.write_text(content, encoding="utf-8")
+    else:
+        _write_table(content, path, ending)
 
 
 def _write_table(table: pa.Table, path: Path, ending: str) -> None:

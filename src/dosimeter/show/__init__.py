@@ -16,6 +16,7 @@ from dosimeter.show.candidates import (
 from dosimeter.show.written_numbers import (
     count_decimals,
     format_about,
+    format_apart,
     format_epsilon,
     format_measured,
     format_multiple,

@@ -11,6 +11,7 @@ setup_form.py        how a dataset without a schema is to be set up, and what th
 decision/            how a controller decides one query: measured, shown, costed, approved or sent back
 own_queries.py       an analyst's own queries as they see them, on pages and through the API
 http/                what every request shares: visitors, CSRF tokens, templates, refusals, limits of a connection
+summaries.py         the table about every column: its query, and the latest one that was released
 checks.py            whether a query can be answered; runs in processes of its own
 stopped_datasets.py  datasets that an incident stopped, and how a stop is cleared
 released.py          the answers released so far, for every analyst

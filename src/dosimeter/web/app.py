@@ -41,6 +41,7 @@ from dosimeter.web.routes import (
     results,
     session,
     setup,
+    summaries,
 )
 from dosimeter.web.settings import Settings
 from dosimeter.web.state import ServerState
@@ -83,7 +84,7 @@ def build_app(state: ServerState) -> FastAPI:
     app.state.name_turns = NameTurns()
     app.state.templates = make_environment(assets.address)
     app.state.assets = assets
-    pages = (session, analyst, results, queue, audit, decision, decision_actions, accounts, incidents, setup)
+    pages = (session, analyst, results, queue, audit, decision, decision_actions, accounts, incidents, setup, summaries)
     for module in pages:
         app.include_router(module.router, dependencies=[Depends(check_csrf)])
     app.add_api_route("/health", show_health, methods=["GET"])

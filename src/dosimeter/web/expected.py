@@ -22,7 +22,6 @@ from dosimeter.postprocess import (
     find_rank_columns,
     foresee_accuracy,
     list_group_errors,
-    rank_errors,
 )
 from dosimeter.release import PreparedRelease
 from dosimeter.risk import AnswerAccuracy
@@ -43,10 +42,14 @@ def expect_errors(
     names, foreseen = plan.aggregate_names, list(zip(*_foresee(prepared, epsilons), strict=True))
     unknown = [at for at, errors in enumerate(foreseen) if not any(error is not None for error in errors)]
     sized = [] if not unknown or plan.is_united or plan.sets else [_foresee_sizes(prepared, each) for each in epsilons]
+    drawn = find_rank_columns(plan)
+    cells = count_drawn(plan) if drawn else 1
     columns = []
     for at, name in enumerate(names[:most]):
-        if name in find_rank_columns(plan):
-            rows: list[float | None] = [rank_errors(plan, epsilon)[name] for epsilon in epsilons]
+        if name in drawn:
+            rows: list[float | None] = [
+                max(plan.rank_error(rank, epsilon, cells) for rank in drawn[name]) for epsilon in epsilons
+            ]
             columns.append(ExpectedError(column=name, errors=rows, in_rows=True))
             continue
         by_people = {people: [each[row][at] for each in sized] for row, people in enumerate(PEOPLE) if at in unknown}
@@ -91,14 +94,14 @@ def expect_accuracies(
     shares = [expect_share(block.where, plan.schema) for block in plan.answered]
     if people is None or plan.k is None or not plan.aggregate_names or (sized and None in shares):
         return {}
-    ordered = sorted(epsilons)
+    ordered, cells = sorted(epsilons), count_drawn(plan)
     numbers: list[tuple[Keys, Numbers]] = []
     ranked: dict[tuple[int, int], FloatArray] = {}
     for at, block in enumerate(plan.answered):
         size = (shares[at] or 1) * Fraction(people, max(1, len(block.group_keys or ())))
         numbers.append(([(None,) * len(block.groups)], [_expect_numbers(block, size)]))
         for place, rank in block.ranks.items():  # by how many of a group's rows, as a share of the width
-            rows = np.array([plan.rank_error(rank, epsilon, count_drawn(plan)) for epsilon in ordered])
+            rows = np.array([plan.rank_error(rank, epsilon, cells) for epsilon in ordered])
             width = float(rank.argument.width * rank.argument.unit)
             ranked[at, place] = (width * np.minimum(rows / float(size), 1.0)).reshape(-1, 1)
     found = foresee_accuracy(

@@ -285,6 +285,22 @@ class PublicRelease(Public):
         return AnswerShape(measured=self.measured, grouped=self.grouped, counts=self.counts)
 
 
+class SummaryRow(Public):
+    """What a summary says of one column, as the cells of its row."""
+
+    cells: list[str]
+
+
+class PublicSummary(Public):
+    """The released table about every column of a dataset, as every analyst sees it. ``entry``: that of its answer."""
+
+    dataset: str
+    entry: str
+    headings: list[str]
+    rows: list[SummaryRow]
+    notes: list[str]
+
+
 class PublicReleases(Public):
     """Some released answers, newest first. ``following``: send it as ``before`` to get older ones; None at the end."""
 

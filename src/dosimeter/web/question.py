@@ -13,6 +13,7 @@ from dosimeter.release import Fixed, Preferred, PreparedRelease, Selected
 from dosimeter.schema import ColumnType
 from dosimeter.show import format_epsilon, join_names, word_mechanism
 from dosimeter.sql import drop_cuts
+from dosimeter.summary import is_summary
 from dosimeter.web.public import WITHHELD
 
 MOST_ROWS = 5
@@ -42,7 +43,8 @@ def describe_question(prepared: PreparedRelease) -> QueryInWords:
     plan = prepared.plan
     noise = word_mechanism(plan, prepared.mechanism)
     alarm = " ".join(word_all(find_aimed(plan), plan.words))
-    return QueryInWords(words=_put_in_words(plan), sql=plan.sql, mechanism=noise, alarm=alarm)
+    words = SUMMARY if is_summary(plan.sql, plan.table_schema) else _put_in_words(plan)
+    return QueryInWords(words=words, sql=plan.sql, mechanism=noise, alarm=alarm)
 
 
 _NAMES = {
@@ -51,6 +53,7 @@ _NAMES = {
 }  # fmt: skip
 MOST_NAMED = 4
 LONGEST_TITLE = 200  # letters
+SUMMARY = "What is in every column: how many values and how many missing, mean, quartiles, the most frequent values?"
 LONGEST_GROUP = 60  # letters of a GROUP BY expression
 
 

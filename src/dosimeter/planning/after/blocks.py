@@ -112,7 +112,8 @@ def _unite_fields(fields: Sequence[Field], parts: Sequence[Relation]) -> Field:
     """Return one column of a union. Its formula has a branch per block.
 
     The formula is None if the column has no formula in one of the parts. It is also None if two parts come from the
-    same block and compute the column differently. ``fields``: the column in each of the ``parts``.
+    same block and compute the column differently. A column without released numbers is a group if it is one in the
+    first part, and otherwise public. ``fields``: the column in each of the ``parts``.
     """
     formulas: dict[int, exp.Expression] = {}
     for each, part in zip(fields, parts, strict=True):
@@ -120,8 +121,10 @@ def _unite_fields(fields: Sequence[Field], parts: Sequence[Relation]) -> Field:
             formula = formula_in(each.formula, block)
             if formula is None or formulas.setdefault(block, formula) != formula:
                 return _untraced(fields)
-    is_group = fields[0].group is not None and not any(_reads_numbers(formula) for formula in formulas.values())
-    return replace(_untraced(fields), formula=choose_by_block(formulas), group=fields[0].group if is_group else None)
+    united = replace(_untraced(fields), formula=choose_by_block(formulas), group=None)
+    if any(_reads_numbers(formula) for formula in formulas.values()):
+        return united
+    return replace(united, group=fields[0].group, public=fields[0].group is None)
 
 
 def _reads_numbers(formula: exp.Expression) -> bool:

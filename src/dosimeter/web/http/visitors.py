@@ -23,7 +23,7 @@ def get_state(request: Request) -> ServerState:
 
 
 HOMES = {
-    "analyst": ("/ask", "/queries", "/answers", "/me"),
+    "analyst": ("/ask", "/queries", "/answers", "/about/", "/me"),
     "controller": (
         "/queue",
         "/decide/",

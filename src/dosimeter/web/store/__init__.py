@@ -37,6 +37,7 @@ from dosimeter.web.store.queries import (
     OWN,
     count_open,
     find_by_entry,
+    find_latest,
     find_own,
     find_query,
     find_texts,
@@ -52,6 +53,6 @@ from dosimeter.web.store.queries import (
     withdraw_query,
 )
 from dosimeter.web.store.setups import StoredSetup, find_setup, mark_data_shown, save_setup
-from dosimeter.web.store.stored_query import UNDECIDED, QueryStatus, StoredQuery
+from dosimeter.web.store.stored_query import OPEN, UNDECIDED, QueryStatus, StoredQuery
 from dosimeter.web.store.tables import ATTEMPTS, AUDIT, SESSIONS, TOKENS, USERS, count_rows, later, write_time
 from dosimeter.web.store.user import Role, User

@@ -111,6 +111,12 @@ def withdraw_query(database: Database, analyst: User, query_id: str) -> bool:
 # ---------------------------------------------------------------- for the controller: everybody's
 
 
+def find_latest(database: Database, dataset: str, sql: str, statuses: Collection[QueryStatus]) -> StoredQuery | None:
+    """Return the latest query with this very text, whoever asked it, that has one of these statuses."""
+    query = with_names().where(QUERIES.c.dataset == dataset, QUERIES.c.sql == sql, QUERIES.c.status.in_(statuses))
+    return next(iter(_read(database, query.order_by(QUERIES.c.changed_at.desc()).limit(1))), None)
+
+
 def list_open(database: Database, dataset: str, *, limit: int) -> list[StoredQuery]:
     """Return the open queries of a dataset, most urgent first, then oldest first, at most ``limit``."""
     query = with_names().where(_IS_OPEN, QUERIES.c.dataset == dataset)
