@@ -446,7 +446,6 @@ class Dataset:
         delta: float | str | None = None,
         keep: float = 0.95,
         columns: Sequence[str] | None = None,
-        tell: Callable[[str], None] | None = None,
         **options: Any,
     ) -> FoundSchema:
         """Find the facts of a schema by spending ε: individuals, rows of each, bounds, values of categories.
@@ -462,7 +461,6 @@ class Dataset:
             delta: for columns of text: the chance (δ) that a value which one individual alone has is shown.
             keep: the share of individuals of whom all rows are to count.
             columns: the names of the columns to search; by default all whose facts are not declared.
-            tell: called with what is done next, in words.
             **options: the terms of the account, and what is recorded: ``policy``, ``delta_total``, ``max_epsilon``,
                 ``analyst``, ``purpose``, ``again``, ``continued``, ``other_people``, as for ``release``.
 
@@ -481,7 +479,7 @@ class Dataset:
         with self._open_again() as engine:
             engine.impose(search.declared)
             dataset = Dataset(engine, search.declared, drafted=False)
-            return spend_on_schema(dataset, search, order, ledger, tell or (lambda words: None))
+            return spend_on_schema(dataset, search, order, ledger, lambda words: None)
 
     def declare(self, *, unit: str) -> Schema:
         """Return what is declared before a search for facts: the given schema's, or the source's names and types.
