@@ -160,6 +160,20 @@ def test_a_line_now_and_then_where_there_is_no_terminal_and_none_goes_backwards(
     assert [re.findall(r"(\d+) % done", line) for line in lines] == [["77"], [], [], ["80"]]
 
 
+def test_work_of_several_parts_says_which_one_it_is_at(engine: Engine, wait_for_lines: Said) -> None:
+    """A search for facts, column by column."""
+    done, lines = ["Counting"], list[str]()
+
+    def work() -> None:
+        lines.extend(wait_for_lines(1))
+        done.append("Searching age (1 of 2)")
+        lines.extend(wait_for_lines(4))
+
+    run_with_progress(engine, lambda: done[-1], work)
+    assert lines[0].startswith("dosimeter: counting for N s")
+    assert lines[-1].startswith("dosimeter: searching age (1 of 2) for N s")
+
+
 def test_opening_says_so_too(wait_for_lines: Said) -> None:
     with progress.say_meanwhile("Opening the data"):
         assert set(wait_for_lines(2)) == {"dosimeter: opening the data for N s …"}
