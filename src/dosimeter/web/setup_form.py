@@ -138,7 +138,7 @@ class SetupForm:
             raise OptionError("ε to spend must be above 0.")
         if not 0 < keep < 1:
             raise OptionError("The share of people whose rows all count must lie between 0 and 1.")
-        declared = declare_facts(self._declare(served.schema.table), unit=self.unit, given=False)
+        declared = declare_facts(self._declare(served.schema.table), unit=self.unit)
         searched = [column for column in declared.columns.values() if self._is_searched(column, declared)]
         delta = None
         if any(column.type is ColumnType.TEXT for column in searched):

@@ -17,6 +17,7 @@ from fractions import Fraction
 from dosimeter.measures import SEARCH_MARGIN
 from dosimeter.mechanisms import Laplace
 from dosimeter.planning import POWERS, PlanOptions, QueryPlan, plan_query
+from dosimeter.release.facts.entries import HEADING
 from dosimeter.release.facts.grids import (
     EVEN,
     FIRST_DAY,
@@ -28,6 +29,7 @@ from dosimeter.release.facts.grids import (
     is_of_days,
     read_day,
     round_down,
+    round_up,
 )
 from dosimeter.release.noise import Calibrated, CalibratedSelection
 from dosimeter.release.noisy_vector import calibrate_plan
@@ -149,7 +151,7 @@ class FactSearch:
     def text(self) -> str:
         """Return the questions as SQL, for the record."""
         asked = [f"{each.sql};" for each in self.list_first()]
-        return "\n".join(["-- Facts for a schema", *asked, *([_TWICE] if self.numbers else [])])
+        return HEADING + "\n".join([*asked, *([_TWICE] if self.numbers else [])])
 
     # ------------------------------------------------------------ the questions
 
@@ -200,7 +202,7 @@ class FactSearch:
             number = f"DATE_DIFF('day', DATE '{start}', CAST({quote(column.name)} AS DATE))"
             return self._search(number, replace(column, bounds=bound_days(column, ends)), EVEN, _OF_SECOND)
         step = find_step(column, ends)
-        bounds = round_down(ends[0], step), -round_down(-ends[1], step)
+        bounds = round_down(ends[0], step), round_up(ends[1], step)
         within = replace(column, bounds=bounds)
         if column.type is ColumnType.DECIMAL or step > 1:
             within = replace(within, type=ColumnType.DECIMAL, resolution=step)
