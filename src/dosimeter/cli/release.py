@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -83,8 +83,7 @@ def release(
         _print_answer(answer, query.plan.aggregate_names, ledger, json=json)
         if output is not None and answer.status == "released":
             confirm_written(*save_answer(answer, open_ledger, output))
-    for note in (*answer.notes, *word_all(find_aimed(query.plan), query.plan.words)):
-        sys.stderr.write(f"For the controller: {note}\n")
+    tell_controller(*answer.notes, *word_all(find_aimed(query.plan), query.plan.words))
     return 0 if answer.status == "released" else 1
 
 
@@ -112,7 +111,7 @@ def print_stopped(stopped: DatasetStopped, *, json: bool) -> int:
     else:
         click.echo("Stopped.")
         words = stopped.word(Surface.COMMAND_LINE)
-        sys.stderr.write(f"For the controller: {words}. --dry-run shows whether it still fails, and why.\n")
+        tell_controller(f"{words}. --dry-run shows whether it still fails, and why.")
     return stopped.exit_code
 
 
@@ -123,27 +122,28 @@ def _print_answer(answer: Answer, columns: Sequence[str], ledger: str, *, json: 
     from dosimeter.cli.printing import print_answer
 
     print_answer(answer, columns)
-    note = note_for_controller(answer, ledger)
-    if note is not None:
+    tell_controller(*note_ledger(answer, ledger))
+
+
+def tell_controller(*notes: str) -> None:
+    """Print sentences for the controller on standard error, because the analyst sees standard output."""
+    for note in notes:
         sys.stderr.write(f"For the controller: {note}\n")
 
 
-def note_for_controller(answer: Answer, ledger: str) -> str | None:
-    """Return a sentence for the controller about a denial, or about an earlier answer to the same query.
+def note_ledger(answer: Answer, ledger: str) -> Iterator[str]:
+    """Yield a sentence for the controller about a denial, or about an earlier answer to the same query, if any.
 
-    None if there was neither. The sentence goes to standard error, because the analyst sees standard output. It names
-    where the reason stands, and never the reason: reading the ledger costs nothing and is no look at the data.
+    It names where the reason stands, and never the reason: reading the ledger costs nothing and is no look at the data.
     """
     if answer.status == "denied":
         command = f"dosimeter ledger {'LEDGER' if '://' in ledger else shlex.quote(ledger)}"
-        if answer.entry is None:  # a first request that opened no account: only the record of its end has the reason
-            return f"{command} export has the reason in its last record."
-        return f"{command} shows why."
-    if answer.repeated:
-        return f"this was answered before (entry {answer.entry}). The same numbers again: it cost nothing."
-    if answer.earlier is not None:
-        return f"this query was answered before with other settings (entry {answer.earlier}). This is a new charge."
-    return None
+        # of a first request that opened no account, only the record of its end has the reason
+        yield f"{command} shows why." if answer.entry else f"{command} export has the reason in its last record."
+    elif answer.repeated:
+        yield f"this was answered before (entry {answer.entry}). The same numbers again: it cost nothing."
+    elif answer.earlier is not None:
+        yield f"this query was answered before with other settings (entry {answer.earlier}). This is a new charge."
 
 
 def show_dry_run(found: DryRun, *, json: bool) -> None:
