@@ -89,11 +89,13 @@ class SetupForm:
 
     @classmethod
     def load(cls, text: str, served: ServedDataset) -> SetupForm:
-        """Return the form that ``dump`` wrote; a new one if that was by a version with other fields.
+        """Return the form that ``dump`` wrote; a new one if ``text`` is empty, or was by a version with other fields.
 
         Columns that the source has got since then are as in a new form.
         """
         begun = cls.begin(served)
+        if not text:
+            return begun
         try:
             given = json.loads(text)
             typed = {name: ColumnForm(**column) for name, column in given.pop("columns").items()}
