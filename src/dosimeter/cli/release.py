@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,6 +18,7 @@ from dosimeter.options import LookOptions, ReleaseOptions, SourceOptions
 from dosimeter.problems import Surface
 
 if TYPE_CHECKING:
+    from dosimeter.engines import Engine
     from dosimeter.release import Answer, DryRun
 
 
@@ -66,11 +67,7 @@ def release(
     with o.open_data(data, schema, source) as dataset, Ledger.open(ledger) as open_ledger:
         query = Query(dataset, text, look)
         if dry_run:
-            found = run_with_progress(
-                dataset.engine, "Looking ahead", lambda: query.dry_run(open_ledger, way, **others)
-            )
-            show_dry_run(found, json=json)
-            return 0 if found.granted else 1
+            return show_dry_run(dataset.engine, lambda: query.dry_run(open_ledger, way, **others), json=json)
         try:
             answer = run_with_progress(
                 dataset.engine,
@@ -146,13 +143,15 @@ def note_ledger(answer: Answer, ledger: str) -> Iterator[str]:
         yield f"this query was answered before with other settings (entry {answer.earlier}). This is a new charge."
 
 
-def show_dry_run(found: DryRun, *, json: bool) -> None:
-    """Print what a release would do. With ``json``, as a document."""
+def show_dry_run(engine: Engine, look_ahead: Callable[[], DryRun], *, json: bool) -> int:
+    """Print what a release would do, with ``json`` as a document; return the exit status: 0 if it would be granted."""
+    found = run_with_progress(engine, "Looking ahead", look_ahead)
     reason = None if found.problem is None else found.problem.word(Surface.COMMAND_LINE)
     document = found.describe() | {"reason": reason}
     if json:
         print_json(document)
-        return
-    from dosimeter.cli.printing import print_dry_run
+    else:
+        from dosimeter.cli.printing import print_dry_run
 
-    print_dry_run(found)
+        print_dry_run(found)
+    return 0 if found.granted else 1

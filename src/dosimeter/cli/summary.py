@@ -61,11 +61,7 @@ def summary(
         names = o.split_list(columns)
         if dry_run:
             query = dataset.summary_query(columns=names)
-            found = run_with_progress(
-                dataset.engine, "Looking ahead", lambda: query.dry_run(open_ledger, way, **others)
-            )
-            show_dry_run(found, json=json)
-            return 0 if found.granted else 1
+            return show_dry_run(dataset.engine, lambda: query.dry_run(open_ledger, way, **others), json=json)
         try:
             released = run_with_progress(
                 dataset.engine,
