@@ -114,8 +114,11 @@ def list_remarks(search: FactSearch, facts: Sequence[Fact]) -> list[str]:
     of_table = {fact.kind: fact.value for fact in facts if fact.column is None}
     remarks = [f"{int(of_table['individuals'] or 0):,} {people} is an upper limit: there are likely fewer."]
     if "rows each" in of_table:
-        share, rows = 100 * float(search.keep), search.declared.words.count_rows(int(of_table["rows each"] or 0))
-        remarks.append(f"About {share:g} % of the {people} have at most {rows}; of the others, as many count.")
+        share, rows = (
+            f"{100 * float(search.keep):g} %",
+            search.declared.words.count_rows(int(of_table["rows each"] or 0)),
+        )
+        remarks.append(f"About {share} of the {people} have at most {rows}; of the others, as many count.")
     bounded = [fact for fact in facts if fact.kind == "low"]
     for beyond in dict.fromkeys(fact.people for fact in bounded):
         names = [fact.column for fact in bounded if fact.people == beyond]
