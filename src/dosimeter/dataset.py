@@ -490,9 +490,9 @@ class Dataset:
         from dosimeter.release import declare_facts
 
         if not self.drafted:
-            return declare_facts(self.schema, unit=unit, given=True)
+            return declare_facts(self.schema, unit=unit)
         with self._open_again() as engine:
-            return declare_facts(propose_usual_types(engine, bare_schema(engine)), unit=unit, given=False)
+            return declare_facts(propose_usual_types(engine, bare_schema(engine)), unit=unit)
 
     def check_schema(self, schema: Schema | None = None) -> SchemaCheck:
         """Compare a schema with the data: counts of what disagrees, never cells. For the controller's eyes only.

@@ -32,7 +32,7 @@ def test_every_engine_measures_the_same(
     unit: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    declared = declare_facts(replace(schema, reviewed=False), unit=unit, given=True)
+    declared = declare_facts(replace(schema, reviewed=False), unit=unit)
     search = plan_search(declared, spend=Decimal(4_000), delta=Decimal("1e-3"))
     assert len(search.columns) == 8, "all but the id, and the flag, which needs no facts"
     drawn: list[Any] = []

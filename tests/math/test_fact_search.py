@@ -74,9 +74,8 @@ def test_a_number_is_placed_as_python_places_it() -> None:
 def test_the_chance_that_bounds_hold_and_are_not_too_wide(known: KnownTable) -> None:
     """Both draws of both searches, with the exact chance of each outcome, at just the ε of the promise."""
     search = promise_search(known)
-    one_each = DeclaredTables
     with Dataset.open(known.table, schema=known.declared, table="known") as dataset:
-        tables = one_each(dataset.engine, known.declared)
+        tables = DeclaredTables(dataset.engine, known.declared)
         for column in search.numbers:
             values, good, seen = list_numbers(known, column), 0.0, 0.0
             for first, chance in _list_ends(search.first(column), tables):
@@ -274,8 +273,8 @@ def _leave_out(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 def test_declared_facts_of_a_draft_are_left_out_and_those_of_a_review_stay() -> None:
     column = Column("x", ColumnType.INTEGER, bounds=(Decimal(0), Decimal(9)))
     schema = Schema("t", {"x": column, "y": Column("y", ColumnType.INTEGER)}, individuals=40)
-    assert declare_facts(schema, unit="row", given=True).columns["x"].bounds is None
-    known = declare_facts(replace(schema, reviewed=True), unit="row", given=True)
+    assert declare_facts(schema, unit="row").columns["x"].bounds is None
+    known = declare_facts(replace(schema, reviewed=True), unit="row")
     assert known.columns["x"].bounds == (Decimal(0), Decimal(9))
     assert [each.name for each in plan_search(known, spend=1).columns] == ["y"]
     assert known.individuals is None, "how many there are is found"

@@ -17,7 +17,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dosimeter import Dataset, OptionError, Schema
-from dosimeter.schema import MOST_ROWS, count_most_rows, read_schema
+from dosimeter.schema import count_most_rows, read_schema
+from dosimeter.schema.dummy_rows import MOST_ROWS
 from tests.schemas import Facts, category, decimal, declare, plain, whole
 
 pytestmark = pytest.mark.usefixtures("shared_duckdb")

@@ -551,6 +551,22 @@ def test_ledger_lists_it_in_one_line(site: Site, carol: Guest, capsys: pytest.Ca
     assert "questions" in capsys.readouterr().out
 
 
-def test_progress_is_told_column_by_column() -> None:
-    assert known(setup_search._DONE.search("Searching a (1 of 2) (3 of 14)")).groups() == ("3", "14")
-    assert setup_search._DONE.search("Counting") is None
+def test_progress_is_told_column_by_column(site: Site, carol: Guest, monkeypatch: pytest.MonkeyPatch) -> None:
+    worker, seen = site.state.unserved["marmots"].worker, []
+
+    def watch(dataset: Any, search: Any, order: Any, ledger: Any, tell: spending.Tell) -> spending.FoundSchema:
+        def note(words: str) -> None:
+            tell(words)
+            meter = known(worker.peek(("setup", "marmots"))).meter
+            seen.append((meter.now, meter.steps))
+
+        return spending.spend_on_schema(dataset, search, order, ledger, note)
+
+    monkeypatch.setattr(setup_search, "spend_on_schema", watch)
+    save(carol)
+    spend(carol)
+    assert seen == [
+        ("Counting", (0, 3)),
+        ("Searching years (1 of 2)", (1, 3)),
+        ("Searching team (2 of 2)", (2, 3)),
+    ]

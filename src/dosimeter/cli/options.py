@@ -99,7 +99,7 @@ STUDIED = OptionGroup(
     read_look, (LookOptions, Study), further={"groups": ("observed", " For study also observed: all of the data.")}
 )
 RELEASE = OptionGroup(ReleaseOptions, (ReleaseOptions,))
-SEARCH = OptionGroup(
+TERMS = OptionGroup(  # for a command that has an ε of its own
     ReleaseOptions, (ReleaseOptions,),
     only=("policy", "delta_total", "max_epsilon", "analyst", "purpose", "again", "continued", "other_people"),
 )  # fmt: skip

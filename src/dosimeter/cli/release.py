@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,6 +18,7 @@ from dosimeter.options import LookOptions, ReleaseOptions, SourceOptions
 from dosimeter.problems import Surface
 
 if TYPE_CHECKING:
+    from dosimeter.engines import Engine
     from dosimeter.release import Answer, DryRun
 
 
@@ -66,11 +67,7 @@ def release(
     with o.open_data(data, schema, source) as dataset, Ledger.open(ledger) as open_ledger:
         query = Query(dataset, text, look)
         if dry_run:
-            found = run_with_progress(
-                dataset.engine, "Looking ahead", lambda: query.dry_run(open_ledger, way, **others)
-            )
-            show_dry_run(found, json=json)
-            return 0 if found.granted else 1
+            return show_dry_run(dataset.engine, lambda: query.dry_run(open_ledger, way, **others), json=json)
         try:
             answer = run_with_progress(
                 dataset.engine,
@@ -83,8 +80,7 @@ def release(
         _print_answer(answer, query.plan.aggregate_names, ledger, json=json)
         if output is not None and answer.status == "released":
             confirm_written(*save_answer(answer, open_ledger, output))
-    for note in (*answer.notes, *word_all(find_aimed(query.plan), query.plan.words)):
-        sys.stderr.write(f"For the controller: {note}\n")
+    tell_controller(*answer.notes, *word_all(find_aimed(query.plan), query.plan.words))
     return 0 if answer.status == "released" else 1
 
 
@@ -112,7 +108,7 @@ def print_stopped(stopped: DatasetStopped, *, json: bool) -> int:
     else:
         click.echo("Stopped.")
         words = stopped.word(Surface.COMMAND_LINE)
-        sys.stderr.write(f"For the controller: {words}. --dry-run shows whether it still fails, and why.\n")
+        tell_controller(f"{words}. --dry-run shows whether it still fails, and why.")
     return stopped.exit_code
 
 
@@ -123,36 +119,39 @@ def _print_answer(answer: Answer, columns: Sequence[str], ledger: str, *, json: 
     from dosimeter.cli.printing import print_answer
 
     print_answer(answer, columns)
-    note = note_for_controller(answer, ledger)
-    if note is not None:
+    tell_controller(*note_ledger(answer, ledger))
+
+
+def tell_controller(*notes: str) -> None:
+    """Print sentences for the controller on standard error, because the analyst sees standard output."""
+    for note in notes:
         sys.stderr.write(f"For the controller: {note}\n")
 
 
-def note_for_controller(answer: Answer, ledger: str) -> str | None:
-    """Return a sentence for the controller about a denial, or about an earlier answer to the same query.
+def note_ledger(answer: Answer, ledger: str) -> Iterator[str]:
+    """Yield a sentence for the controller about a denial, or about an earlier answer to the same query, if any.
 
-    None if there was neither. The sentence goes to standard error, because the analyst sees standard output. It names
-    where the reason stands, and never the reason: reading the ledger costs nothing and is no look at the data.
+    It names where the reason stands, and never the reason: reading the ledger costs nothing and is no look at the data.
     """
     if answer.status == "denied":
         command = f"dosimeter ledger {'LEDGER' if '://' in ledger else shlex.quote(ledger)}"
-        if answer.entry is None:  # a first request that opened no account: only the record of its end has the reason
-            return f"{command} export has the reason in its last record."
-        return f"{command} shows why."
-    if answer.repeated:
-        return f"this was answered before (entry {answer.entry}). The same numbers again: it cost nothing."
-    if answer.earlier is not None:
-        return f"this query was answered before with other settings (entry {answer.earlier}). This is a new charge."
-    return None
+        # of a first request that opened no account, only the record of its end has the reason
+        yield f"{command} shows why." if answer.entry else f"{command} export has the reason in its last record."
+    elif answer.repeated:
+        yield f"this was answered before (entry {answer.entry}). The same numbers again: it cost nothing."
+    elif answer.earlier is not None:
+        yield f"this query was answered before with other settings (entry {answer.earlier}). This is a new charge."
 
 
-def show_dry_run(found: DryRun, *, json: bool) -> None:
-    """Print what a release would do. With ``json``, as a document."""
+def show_dry_run(engine: Engine, look_ahead: Callable[[], DryRun], *, json: bool) -> int:
+    """Print what a release would do, with ``json`` as a document; return the exit status: 0 if it would be granted."""
+    found = run_with_progress(engine, "Looking ahead", look_ahead)
     reason = None if found.problem is None else found.problem.word(Surface.COMMAND_LINE)
     document = found.describe() | {"reason": reason}
     if json:
         print_json(document)
-        return
-    from dosimeter.cli.printing import print_dry_run
+    else:
+        from dosimeter.cli.printing import print_dry_run
 
-    print_dry_run(found)
+        print_dry_run(found)
+    return 0 if found.granted else 1

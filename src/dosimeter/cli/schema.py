@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 )
 @click.option("--yes", "confirmed", is_flag=True, help="With --spend: what is declared is right; ask nothing.")
 @click.option("--dry-run", is_flag=True, help="With --spend: what it would cost, and be good for. Charges nothing.")
-@o.takes(terms=o.SEARCH, source=o.SOURCE)
+@o.takes(terms=o.TERMS, source=o.SOURCE)
 @o.JSON
 def schema(
     data: str,
@@ -64,14 +64,10 @@ def schema(
 
     if check is not None and output is not None:
         raise OptionError("--check compares and writes nothing. Leave -o out, or draft without --check.")
-    given: dict[str, object] = {
-        "--ledger": ledger,
-        "--unit": unit,
-        "--delta": delta,
-        "--keep": keep,
-        "--columns": columns,
-    }
-    given |= {"--schema": declared, "--yes": confirmed or None, "--dry-run": dry_run or None}
+    given = {
+        "--ledger": ledger, "--unit": unit, "--delta": delta, "--keep": keep, "--columns": columns,
+        "--schema": declared, "--yes": confirmed or None, "--dry-run": dry_run or None,
+    }  # fmt: skip
     unused = [name for name, value in given.items() if value is not None]
     if spend is None and unused:
         raise OptionError(f"{unused[0]} goes with --spend E, which finds the facts at the cost of ε.")

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -18,7 +18,7 @@ from dosimeter.options import ReleaseOptions, SourceOptions
 
 if TYPE_CHECKING:
     from dosimeter.ledger import RequestCharges
-    from dosimeter.release import FactSearch, FoundSchema
+    from dosimeter.release import FactSearch, FoundSchema, ReleaseOrder
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,15 +73,14 @@ def search_schema(data: str, asked: SearchOptions, output: Path | None, source: 
     if found.schema is None:
         click.echo("Denied: the account does not allow it. dosimeter ledger shows why.", err=True)
         return 1
-    text = found.text
     if output is not None:
-        write_whole(output, text)
+        write_whole(output, found.text)
     if json:
         from dosimeter.cli.schema import describe_schema
 
-        print_json(describe_schema(text))
+        print_json(describe_schema(found.text))
     elif output is None:
-        click.echo(text, nl=False)
+        click.echo(found.text, nl=False)
     else:
         _print_found(found, output)
     return 0
@@ -93,7 +92,7 @@ def _tell_outcome(found: FoundSchema | None) -> str:
     return f"The facts had been charged: entry {found.entry} of the ledger. The same command gives them at no charge."
 
 
-def _look_ahead(search: FactSearch, order: Any, path: str | None, *, json: bool) -> int:
+def _look_ahead(search: FactSearch, order: ReleaseOrder, path: str | None, *, json: bool) -> int:
     """Print what the search would cost, and what each fact would be worth. Reads no data and charges nothing."""
     from dosimeter.ledger import Ledger
     from dosimeter.release import expect_search, find_refusal, prepare_search
@@ -156,8 +155,7 @@ def _print_worth(search: FactSearch, charges: RequestCharges | None) -> None:
         )
     console.print(table)
     if charges is not None:
-        after = charges.reading.epsilon
-        console.print(f"The account has spent ε = {float(after):g} so far.")
+        console.print(f"The account has spent ε = {float(charges.reading.epsilon):g} so far.")
 
 
 def _print_found(found: FoundSchema, output: Path) -> None:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import sys
-from dataclasses import asdict
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,15 +10,13 @@ import click
 
 from dosimeter.cli import options as o
 from dosimeter.cli.progress import run_with_progress
-from dosimeter.cli.release import note_for_controller, print_stopped, show_dry_run, tell_outcome
+from dosimeter.cli.release import note_ledger, print_stopped, show_dry_run, tell_controller, tell_outcome
 from dosimeter.cli.writing import Inputs, confirm_written, print_json
 from dosimeter.errors import DatasetStopped
 from dosimeter.options import ReleaseOptions, SourceOptions
 
 if TYPE_CHECKING:
     from dosimeter.summary import Summary
-
-_OTHERS = ("policy", "delta_total", "max_epsilon", "analyst", "purpose", "again", "continued", "other_people")
 
 
 @click.command("summary")
@@ -31,7 +28,7 @@ _OTHERS = ("policy", "delta_total", "max_epsilon", "analyst", "purpose", "again"
 )
 @click.option("--columns", metavar="LIST", help="Only these columns, separated by commas.")
 @o.DRY_RUN
-@o.takes(options=o.OptionGroup(ReleaseOptions, (ReleaseOptions,), only=_OTHERS), source=o.SOURCE)
+@o.takes(options=o.TERMS, source=o.SOURCE)
 @click.option(
     "-o", "--output", metavar="FILE", type=o.PATH,
     help="Write the table: .html, a page to read; .csv or .parquet, and a .json beside it.",
@@ -54,22 +51,17 @@ def summary(
     What it asks is written from the schema alone, as one SQL query; --dry-run shows everybody's risk and the cost.
     """
     from dosimeter.ledger import Ledger
-    from dosimeter.release import Fixed
+    from dosimeter.release import split_options
     from dosimeter.summary import save_summary
 
-    way = Fixed(epsilon)
-    others = {name: value for name, value in asdict(options).items() if name in _OTHERS}
+    way, others = split_options(replace(options, epsilon=epsilon))
     if output is not None:
         _check_output(output, Inputs(data=data, schema=schema, ledger=ledger))
     with o.open_data(data, schema, source) as dataset, Ledger.open(ledger) as open_ledger:
         names = o.split_list(columns)
         if dry_run:
             query = dataset.summary_query(columns=names)
-            found = run_with_progress(
-                dataset.engine, "Looking ahead", lambda: query.dry_run(open_ledger, way, **others)
-            )
-            show_dry_run(found, json=json)
-            return 0 if found.granted else 1
+            return show_dry_run(dataset.engine, lambda: query.dry_run(open_ledger, way, **others), json=json)
         try:
             released = run_with_progress(
                 dataset.engine,
@@ -82,8 +74,7 @@ def summary(
         _print_summary(released, ledger, json=json)
         if output is not None and released.answer.status == "released":
             confirm_written(*save_summary(released, open_ledger, output))
-    for note in released.answer.notes:
-        sys.stderr.write(f"For the controller: {note}\n")
+    tell_controller(*released.answer.notes)
     return 0 if released.answer.status == "released" else 1
 
 
@@ -102,6 +93,4 @@ def _print_summary(released: Summary, ledger: str, *, json: bool) -> None:
     from dosimeter.cli.printing import print_summary
 
     print_summary(released)
-    note = note_for_controller(released.answer, ledger)
-    if note is not None:
-        sys.stderr.write(f"For the controller: {note}\n")
+    tell_controller(*note_ledger(released.answer, ledger))

@@ -20,6 +20,6 @@ from dosimeter.schema.toml import MAX_VALUES, digest_schema, dump_schema, load_s
 from dosimeter.schema.words import PLAIN, Words
 
 if TYPE_CHECKING:
-    from dosimeter.schema.dummy_rows import MOST_ROWS, count_most_rows
+    from dosimeter.schema.dummy_rows import count_most_rows
 
-__getattr__ = load_late(__name__, {"dummy_rows": ("MOST_ROWS", "count_most_rows")})
+__getattr__ = load_late(__name__, {"dummy_rows": ("count_most_rows",)})

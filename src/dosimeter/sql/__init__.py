@@ -32,7 +32,6 @@ from dosimeter.sql.embedded import (
     MOST_ROWS,
     EmbeddedError,
     Values,
-    ask_embedded,
     compute_embedded,
     run_embedded,
 )
@@ -85,6 +84,8 @@ from dosimeter.sql.trees import (
     list_conditions,
     listed_text,
     plain_quotient,
+    quote_name,
+    quote_text,
     quotient,
     same_keys,
     select_from,

@@ -17,7 +17,7 @@ from dosimeter.sql.checking import check_expression
 from dosimeter.sql.declared_values import evaluate_each
 from dosimeter.sql.literals import constant_tree, read_text, read_whole
 from dosimeter.sql.text_lengths import is_cut, limit_text, require_short
-from dosimeter.sql.trees import as_bigint, case, concatenated, wrap
+from dosimeter.sql.trees import as_bigint, case, concatenated, quote_text, wrap
 from dosimeter.sql.types import (
     MAX_NODES,
     STEPS_OF_NODE,
@@ -164,7 +164,7 @@ def _map_texts(tree: exp.Expression, schema: Schema, result: Callable[[str], exp
 def _write_constant(tree: exp.Expression) -> str:
     """Return a constant as SQL text. Literals are written here: a table has thousands of them."""
     if isinstance(tree, exp.Literal):
-        return "'" + str(tree.this).replace("'", "''") + "'" if tree.is_string else str(tree.this)
+        return quote_text(str(tree.this)) if tree.is_string else str(tree.this)
     return str(tree.sql())
 
 

@@ -18,7 +18,17 @@ def column_tree(name: str, table: str | None = None) -> exp.Column:
 def write_name(name: str) -> str:
     """Return a name as people write it in SQL: in quotation marks if it is a keyword or not a plain word."""
     plain = re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name) and name.upper() not in DuckDB.Tokenizer.KEYWORDS
-    return name if plain else '"' + name.replace('"', '""') + '"'
+    return name if plain else quote_name(name)
+
+
+def quote_name(name: str) -> str:
+    """Return a name in quotation marks, as every engine reads it."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def quote_text(text: str) -> str:
+    """Return a text as a literal of SQL."""
+    return "'" + text.replace("'", "''") + "'"
 
 
 def wrap(tree: exp.Expression) -> exp.Expression:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from dosimeter.show import format_apart, format_epsilon, format_measured, format_number
-from dosimeter.summary.values import ColumnSummary, Figure, Summary
+from dosimeter.summary.values import ColumnSummary, Figure, Summary, read_count
 from dosimeter.summary.written_query import Asked, find_days
 
 HEADINGS = ("column", "count", "missing", "mean", "25 %", "median", "75 %", "holds")
@@ -32,7 +32,7 @@ def list_cells(summary: Summary, column: ColumnSummary) -> tuple[str, ...]:
 
 def write_count(figure: Figure) -> str:
     """Write a noisy count with as many digits as its error allows; one that may be 0 as what it is at most."""
-    value, error = _count(figure), figure.error
+    value, error = read_count(figure), figure.error
     if not error:
         return f"{value:,}"
     if value <= error:
@@ -65,7 +65,7 @@ def _write_holding(summary: Summary, column: ColumnSummary) -> str:
 def _write_values(summary: Summary, column: ColumnSummary) -> str:
     """Write the most frequent values in percent of all rows; those that may not occur at all are left out."""
     assert summary.rows is not None
-    rows = _count(summary.rows)
+    rows = read_count(summary.rows)
     sure = [(value, each) for value, each in column.values if _exceeds_error(each)]
     if not sure or rows <= 0:
         return TOO_FEW
@@ -75,19 +75,19 @@ def _write_values(summary: Summary, column: ColumnSummary) -> str:
 
 
 def _exceeds_error(figure: Figure) -> bool:
-    return _count(figure) > (figure.error or 0.0)
+    return read_count(figure) > (figure.error or 0.0)
 
 
 def _write_share(figure: Figure, rows: int) -> str:
     decimals = 1 if 200.0 * (figure.error or 0.0) < rows else 0  # an error of less than half a percent
-    return f"{100.0 * _count(figure) / rows:.{decimals}f}\u00a0%"
+    return f"{100.0 * read_count(figure) / rows:.{decimals}f}\u00a0%"
 
 
 def list_notes(summary: Summary) -> list[str]:
     """Return the sentences below the table: what is counted, how far off the numbers are, and the guarantee."""
     assert summary.rows is not None
     rows, words, answer = summary.rows, summary.words, summary.answer
-    told = f"About {format_apart(_count(rows), rows.error or 0.0)} {words.rows}."
+    told = f"About {format_apart(read_count(rows), rows.error or 0.0)} {words.rows}."
     if summary.most_rows is not None:
         counts = "counts" if summary.most_rows == 1 else "count"
         told += f" At most {words.count_rows(summary.most_rows)} of each {words.individual} {counts}."
@@ -123,8 +123,3 @@ def _round_up(error: float) -> int:
     whole = max(math.ceil(error), 1)
     step: int = 10 ** max(len(str(whole)) - 2, 0)
     return -(-whole // step) * step
-
-
-def _count(figure: Figure) -> int:
-    assert isinstance(figure.value, int), "a noisy count is a whole number"
-    return figure.value

@@ -11,8 +11,8 @@ from dosimeter.mechanisms import Mechanism
 from dosimeter.planning import QueryPlan
 from dosimeter.postprocess import Noise
 from dosimeter.schema import Column, ColumnType
-from dosimeter.summary.values import ColumnSummary, Figure, Summary
-from dosimeter.summary.written_query import Asked, find_asked, find_days, name_missing
+from dosimeter.summary.values import ColumnSummary, Figure, Summary, read_count
+from dosimeter.summary.written_query import OUTPUTS, Asked, find_asked, find_days, name_missing
 
 if TYPE_CHECKING:
     from dosimeter.json_values import JsonRow
@@ -62,40 +62,34 @@ class _Reader:
             if find_asked(column) is Asked.VALUES:
                 yield self._read_values(column, {str(row["value"]): _read_figure(row, own, "n") for row, own in part})
                 continue
-            (row, own), fractions = part[0], {rank.fraction: rank for rank in block.ranks.values()}
+            ((row, own),) = part
             count = _read_figure(row, own, "n")
             quartiles = []
-            for output, fraction in zip(("q1", "q2", "q3"), sorted(fractions), strict=False):
-                error = None
-                if self._epsilon is not None:
-                    error = self._plan.rank_error(fractions[fraction], self._epsilon)
-                quartiles.append(_read_quartile(column, row[output], error, fraction, self._least(count)))
+            ranks = sorted(block.ranks.values(), key=lambda rank: rank.fraction)
+            for output, rank in zip(OUTPUTS[-3:], ranks, strict=False):
+                error = None if self._epsilon is None else self._plan.rank_error(rank, self._epsilon)
+                quartiles.append(_read_quartile(column, row[output], error, rank.fraction, self._least(count)))
             mean = _read_figure(row, own, "mean") if find_asked(column) is Asked.NUMBERS else None
             yield ColumnSummary(column, count, self._subtract(count), mean, tuple(quartiles))
 
     def _read_values(self, column: Column, found: dict[str, Figure]) -> ColumnSummary:
         missing = found.pop(name_missing(column))
-        ordered = sorted(found.items(), key=lambda each: -_whole(each[1]))
+        ordered = sorted(found.items(), key=lambda each: -read_count(each[1]))
         return ColumnSummary(column, self._subtract(missing), missing, values=tuple(ordered))
 
     def _least(self, count: Figure) -> float:
         """Return how many rows there surely are, but for the 5 %: of declared individuals there are no more."""
         schema = self._plan.table_schema
         most = (schema.individuals or 1) * schema.max_rows_per_unit
-        return min(_whole(count) - (count.error or 0.0), most)
+        return min(read_count(count) - (count.error or 0.0), most)
 
     def _subtract(self, part: Figure) -> Figure:
         """Return how many rows are not among these."""
-        return Figure(_whole(self.rows) - _whole(part), self._difference)
+        return Figure(read_count(self.rows) - read_count(part), self._difference)
 
 
 def _read_figure(row: JsonRow, errors: Mapping[str, float | None], name: str) -> Figure:
     return Figure(row[name], errors.get(name))
-
-
-def _whole(figure: Figure) -> int:
-    assert isinstance(figure.value, int), "a noisy count is a whole number"
-    return figure.value
 
 
 def _read_quartile(column: Column, value: object, error: float | None, fraction: Fraction, rows: float) -> Figure:

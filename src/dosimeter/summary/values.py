@@ -33,6 +33,12 @@ class Figure:
     error: float | None
 
 
+def read_count(figure: Figure) -> int:
+    """Return the value of a figure that is a noisy count: always a whole number."""
+    assert isinstance(figure.value, int), "a noisy count is a whole number"
+    return figure.value
+
+
 @dataclass(frozen=True, slots=True)
 class ColumnSummary:
     """What a summary says of one column. ``declared``: its public facts.

@@ -12,7 +12,7 @@ from enum import StrEnum
 from dosimeter.errors import OptionError
 from dosimeter.problems import Option
 from dosimeter.schema import Column, ColumnType, Schema
-from dosimeter.sql import write_name
+from dosimeter.sql import quote_text, write_name
 
 OUTPUTS = ("column_name", "value", "n", "mean", "q1", "q2", "q3")
 QUARTILES = ("0.25", "0.5", "0.75")
@@ -120,7 +120,7 @@ def _write_part(column: Column, table: str) -> str:
     elif asked is Asked.DAYS:
         day = name if column.type is ColumnType.DATE else f"{name}::DATE"
         numbers = ["NULL", *_write_quartiles(f"{day} - DATE '{find_days(column)[0]}'")]
-    items = [_quote(column.name), value, rows, *numbers]
+    items = [quote_text(column.name), value, rows, *numbers]
     return f"SELECT {', '.join(items)} FROM {table}{group}"
 
 
@@ -130,7 +130,7 @@ def _write_quartiles(operand: str) -> Iterator[str]:
 
 def _write_value(column: Column, name: str) -> str:
     text = name if column.type is ColumnType.CATEGORY else f"CAST({name} AS TEXT)"
-    return f"COALESCE({text}, {_quote(name_missing(column))})"
+    return f"COALESCE({text}, {quote_text(name_missing(column))})"
 
 
 def name_missing(column: Column) -> str:
@@ -139,10 +139,6 @@ def name_missing(column: Column) -> str:
     while name in (column.values or ()):
         name = f"({name})"
     return name
-
-
-def _quote(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"
 
 
 def _unite(parts: Sequence[str]) -> str:

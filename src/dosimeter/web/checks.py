@@ -23,7 +23,7 @@ from dosimeter.postprocess import note_public_facts
 from dosimeter.problems import Audience, Surface
 from dosimeter.release import Fixed, ReleaseOrder, answer_on_invented_rows, prepare_release
 from dosimeter.schema import Schema, count_most_rows, read_schema
-from dosimeter.sql import write_name
+from dosimeter.sql import quote_text, write_name
 from dosimeter.web.check_processes import PendingCheck, answer_each
 from dosimeter.web.expected import expect_errors, find_needed
 from dosimeter.web.public import (
@@ -275,8 +275,8 @@ def write_examples(dataset: PublicDataset) -> list[Example]:
     whole = next((column for column in plain if column.bounds and column.type == "integer"), None)
     found = [Example(title="How many there are", sql=f"SELECT COUNT(*) FROM {table}")]
     if groups is not None and groups.values:
-        name, value = write_name(groups.name), groups.values[0].replace("'", "''")
-        found.append(Example(title="Some of them", sql=f"SELECT COUNT(*) FROM {table} WHERE {name} = '{value}'"))
+        name, value = write_name(groups.name), quote_text(groups.values[0])
+        found.append(Example(title="Some of them", sql=f"SELECT COUNT(*) FROM {table} WHERE {name} = {value}"))
         sql = f"SELECT {name}, COUNT(*) FROM {table} GROUP BY {name}"
         found.append(Example(title="In each group", sql=sql))
     if number is not None and groups is not None:

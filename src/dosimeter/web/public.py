@@ -285,19 +285,16 @@ class PublicRelease(Public):
         return AnswerShape(measured=self.measured, grouped=self.grouped, counts=self.counts)
 
 
-class SummaryRow(Public):
-    """What a summary says of one column, as the cells of its row."""
-
-    cells: list[str]
-
-
 class PublicSummary(Public):
-    """The released table about every column of a dataset, as every analyst sees it. ``entry``: that of its answer."""
+    """The released table about every column of a dataset, as every analyst sees it. ``entry``: that of its answer.
+
+    ``rows``: the cells of each row.
+    """
 
     dataset: str
     entry: str
     headings: list[str]
-    rows: list[SummaryRow]
+    rows: list[list[str]]
     notes: list[str]
 
 

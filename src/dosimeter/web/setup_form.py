@@ -89,11 +89,13 @@ class SetupForm:
 
     @classmethod
     def load(cls, text: str, served: ServedDataset) -> SetupForm:
-        """Return the form that ``dump`` wrote; a new one if that was by a version with other fields.
+        """Return the form that ``dump`` wrote; a new one if ``text`` is empty, or was by a version with other fields.
 
         Columns that the source has got since then are as in a new form.
         """
         begun = cls.begin(served)
+        if not text:
+            return begun
         try:
             given = json.loads(text)
             typed = {name: ColumnForm(**column) for name, column in given.pop("columns").items()}
@@ -138,7 +140,7 @@ class SetupForm:
             raise OptionError("ε to spend must be above 0.")
         if not 0 < keep < 1:
             raise OptionError("The share of people whose rows all count must lie between 0 and 1.")
-        declared = declare_facts(self._declare(served.schema.table), unit=self.unit, given=False)
+        declared = declare_facts(self._declare(served.schema.table), unit=self.unit)
         searched = [column for column in declared.columns.values() if self._is_searched(column, declared)]
         delta = None
         if any(column.type is ColumnType.TEXT for column in searched):

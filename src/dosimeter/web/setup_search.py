@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import errno
 import os
-import re
 from contextlib import closing, suppress
+from itertools import count
 from pathlib import Path
 
 from dosimeter.dataset import Dataset
@@ -23,7 +23,6 @@ from dosimeter.web.store import SERVER, User, find_setup, note
 from dosimeter.web.worker import PATIENCE, Job, JobMeter, JobPriority
 
 DENIED = "The account does not allow it, so that nothing was charged. Spend less, or search fewer columns."
-_DONE = re.compile(r"\((\d+) of (\d+)\)$")
 
 
 def find_search_job(served: ServedDataset) -> Job[None] | None:
@@ -63,10 +62,10 @@ def begin_search(
 def _set_up(
     state: ServerState, served: ServedDataset, search: FactSearch, order: ReleaseOrder, meter: JobMeter
 ) -> None:
+    step = count()
+
     def tell(words: str) -> None:
-        meter.now = words
-        done = _DONE.search(words)
-        meter.steps = (int(done[1]) if done else 0, len(search.columns) + 1)
+        meter.now, meter.steps = words, (next(step), len(search.columns) + 1)
 
     try:
         with closing(open_data(served.settings, search.declared)) as dataset:

@@ -35,6 +35,7 @@ from dosimeter.release import (
     find_charges,
 )
 from dosimeter.schema import Schema
+from dosimeter.sql import quote_name
 from dosimeter.web.check_processes import CheckProcesses, PendingCheck
 from dosimeter.web.log import LOG
 from dosimeter.web.public import PublicDataset, show_dataset
@@ -102,8 +103,7 @@ class ServedDataset(QueryPlanner):
 
     def check_settings(self) -> None:
         """Refuse settings that no release could use, by preparing the simplest query. Never touches the data."""
-        table = self.schema.table.replace('"', '""')
-        prepared = self.plan_anew(f'SELECT COUNT(*) FROM "{table}"')
+        prepared = self.plan_anew(f"SELECT COUNT(*) FROM {quote_name(self.schema.table)}")
         agree_on_terms(None, replace(prepared, order=replace(prepared.order, terms=self.terms)), "not looked at")
         total, wanted = expect_charges(self.terms, prepared).reading.delta_total, self.settings.group_delta
         if wanted is not None and exact_decimal(wanted) > total:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dosimeter.errors import InputError
 from dosimeter.release import recall_answer
 from dosimeter.summary import HEADINGS, list_cells, list_notes, read_summary, write_summary
-from dosimeter.web.public import NewQuery, PublicSummary, SummaryRow
+from dosimeter.web.public import NewQuery, PublicSummary
 from dosimeter.web.released import find_release
 from dosimeter.web.state import ServedDataset, ServerState
 from dosimeter.web.store import OPEN, QueryStatus, StoredQuery, find_latest
@@ -42,7 +42,7 @@ def find_summary(state: ServerState, served: ServedDataset) -> PublicSummary | N
     except InputError:
         return None
     found = read_summary(prepared.plan, prepared.mechanism, recall_answer(entry))
-    rows = [SummaryRow(cells=list(list_cells(found, column))) for column in found.columns]
+    rows = [list(list_cells(found, column)) for column in found.columns]
     return PublicSummary(
         dataset=served.name, entry=entry.id, headings=list(HEADINGS), rows=rows, notes=list_notes(found)
     )

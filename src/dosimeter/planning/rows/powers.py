@@ -23,8 +23,9 @@ POWERS = (*(-each for each in reversed(_POSITIVE)), Decimal(0), *_POSITIVE)
 def find_unbounded(tree: exp.Expression, schema: Schema) -> Column | None:
     """Return the column that a tree is, if it is one of numbers that declares no bounds; None for any other tree."""
     column = schema.columns.get(tree.name) if isinstance(tree, exp.Column) else None
-    numeric = column is not None and column.type in (ColumnType.INTEGER, ColumnType.DECIMAL)
-    return column if numeric and column is not None and column.bounds is None else None
+    if column is None or column.bounds is not None:
+        return None
+    return column if column.type in (ColumnType.INTEGER, ColumnType.DECIMAL) else None
 
 
 def place_among_powers(tree: exp.Expression, kind: ColumnType) -> Gridded:

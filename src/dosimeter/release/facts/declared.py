@@ -16,14 +16,14 @@ from dosimeter.release.facts.questions import TEXTS, FactSearch
 from dosimeter.schema import ColumnType, Schema
 
 
-def declare_facts(schema: Schema, *, unit: str, given: bool) -> Schema:
+def declare_facts(schema: Schema, *, unit: str) -> Schema:
     """Return what is declared of a table: everything but what a search is to find.
 
-    ``schema``: of the table's columns and types; or, if ``given``, a schema's file. Of one that the controller
-    reviewed, bounds and values are public and stay; of a draft they came from the data and are left out. ``unit``: the
-    column that says whose each row is, or "row".
+    ``schema``: of the table's columns and types, or a schema's file. Of one that the controller reviewed, bounds and
+    values are public and stay; of any other they came from the data, or from another search, and are left out.
+    ``unit``: the column that says whose each row is, or "row".
     """
-    stays = given and schema.reviewed is True
+    stays = schema.reviewed is True
     columns = {
         name: column if stays else replace(column, bounds=None, values=None) for name, column in schema.columns.items()
     }

@@ -12,6 +12,7 @@ from decimal import Decimal
 
 from dosimeter.inspection import draft_decimal
 from dosimeter.json_values import JsonRow
+from dosimeter.release.facts.entries import FACT_COLUMNS
 from dosimeter.release.facts.grids import Ends, bound_days, is_of_days, read_day
 from dosimeter.release.facts.questions import FactSearch
 from dosimeter.schema import MAX_VALUES, Column, ColumnType, Schema
@@ -37,15 +38,15 @@ class Fact:
 
     def describe(self) -> JsonRow:
         """Return the row of the ledger's answer."""
-        return {"column": self.column, "fact": self.kind, "value": self.value, "people": self.people}
+        return dict(zip(FACT_COLUMNS, (self.column, self.kind, self.value, self.people), strict=True))
 
     @classmethod
     def read(cls, row: Mapping[str, object]) -> Fact:
         """Return the fact that ``describe`` wrote."""
-        column, value, people = row["column"], row["value"], row["people"]
+        column, kind, value, people = (row[name] for name in FACT_COLUMNS)
         return cls(
             None if column is None else str(column),
-            str(row["fact"]),
+            str(kind),
             None if value is None else str(value),
             people if isinstance(people, int) else None,
         )

@@ -54,7 +54,7 @@ def read_first(column: Column, drawn: Sequence[Fraction]) -> Ends:
     below, above = POWERS[low], POWERS[min(high + 1, len(POWERS) - 1)]
     unit = find_unit(column)
     if unit is not None:
-        below, above = round_down(below, unit), -round_down(-above, unit)
+        below, above = round_down(below, unit), round_up(above, unit)
     return max(below, -_LARGEST), min(above, _LARGEST)
 
 
@@ -68,7 +68,7 @@ def read_second(column: Column, ends: Ends, step: Fraction, drawn: Sequence[Frac
     unit = find_unit(column)
     below, above = _write(low - step / 2), _write(high + step / 2)
     if unit is not None:  # what lies on the column's own grid and was rounded to what was drawn
-        below, above = -round_down(-below, unit), round_down(above, unit)
+        below, above = round_up(below, unit), round_down(above, unit)
     return max(ends[0], below), min(ends[1], above)
 
 
@@ -83,12 +83,17 @@ def find_step(column: Column, ends: Ends) -> Decimal:
     if unit is None:
         return (high - low) / _STEPS
     steps = (high - low) / unit / (EVEN - 3)  # with one more point at either end
-    return max(Decimal(1), -round_down(-steps, Decimal(1))) * unit
+    return max(Decimal(1), round_up(steps, Decimal(1))) * unit
 
 
 def round_down(number: Decimal, unit: Decimal) -> Decimal:
     """Return the largest multiple of ``unit`` that is not above the number."""
     return (number / unit).to_integral_value("ROUND_FLOOR") * unit
+
+
+def round_up(number: Decimal, unit: Decimal) -> Decimal:
+    """Return the smallest multiple of ``unit`` that is not below the number."""
+    return -round_down(-number, unit)
 
 
 def _write(number: Fraction) -> Decimal:

@@ -17,6 +17,7 @@ from fractions import Fraction
 from dosimeter.measures import SEARCH_MARGIN
 from dosimeter.mechanisms import Laplace
 from dosimeter.planning import POWERS, PlanOptions, QueryPlan, plan_query
+from dosimeter.release.facts.entries import HEADING
 from dosimeter.release.facts.grids import (
     EVEN,
     FIRST_DAY,
@@ -28,11 +29,13 @@ from dosimeter.release.facts.grids import (
     is_of_days,
     read_day,
     round_down,
+    round_up,
 )
 from dosimeter.release.noise import Calibrated, CalibratedSelection
 from dosimeter.release.noisy_vector import calibrate_plan
 from dosimeter.release.thresholds import find_threshold
 from dosimeter.schema import Column, ColumnType, Schema, digest_schema
+from dosimeter.sql import quote_name
 
 MECHANISM = Laplace()
 """Counts get its noise; everything else is drawn by rank."""
@@ -149,7 +152,7 @@ class FactSearch:
     def text(self) -> str:
         """Return the questions as SQL, for the record."""
         asked = [f"{each.sql};" for each in self.list_first()]
-        return "\n".join(["-- Facts for a schema", *asked, *([_TWICE] if self.numbers else [])])
+        return HEADING + "\n".join([*asked, *([_TWICE] if self.numbers else [])])
 
     # ------------------------------------------------------------ the questions
 
@@ -167,13 +170,13 @@ class FactSearch:
 
     def people(self) -> FactQuestion:
         """Return the question for the number of individuals."""
-        counted = f"DISTINCT {quote(self.declared.unit)}" if self.finds_rows else "*"
+        counted = f"DISTINCT {quote_name(self.declared.unit)}" if self.finds_rows else "*"
         return self._ask(f"COUNT({counted}) AS people", self.declared, self.spend * _OF_PEOPLE)
 
     def rows_each(self) -> FactQuestion:
         """Return the question for the power of two up to which most individuals' numbers of rows go."""
         powers = " ".join(f"WHEN COUNT(*) <= {2**power} THEN {power}" for power in range(MOST_DOUBLINGS))
-        unit, share = quote(self.declared.unit), f"{float(self.keep):.6f}"
+        unit, share = quote_name(self.declared.unit), f"{float(self.keep):.6f}"
         name = "power" if self.declared.unit.lower() != "power" else "exponent"
         rows = f"SELECT {unit}, CASE {powers} ELSE {MOST_DOUBLINGS} END AS {name} FROM {self._table} GROUP BY {unit}"
         sql = f"SELECT QUANTILE_CONT({name}, {share}) AS {name} FROM ({rows}) AS people"
@@ -182,36 +185,36 @@ class FactSearch:
 
     def counts(self) -> FactQuestion:
         """Return the question for how many individuals have a value in each column whose bounds are searched for."""
-        counted = ", ".join(f"COUNT({quote(column.name)}) AS c{at}" for at, column in enumerate(self.numbers))
+        counted = ", ".join(f"COUNT({quote_name(column.name)}) AS c{at}" for at, column in enumerate(self.numbers))
         return self._ask(counted, self.declared, self._of_column * _OF_COUNT * len(self.numbers))
 
     def first(self, column: Column) -> FactQuestion:
         """Return the first search for a column's bounds: numbers among powers of ten, dates among years."""
         if is_of_days(column):
-            number = f"EXTRACT(YEAR FROM CAST({quote(column.name)} AS DATE))"
+            number = f"EXTRACT(YEAR FROM CAST({quote_name(column.name)} AS DATE))"
             every = replace(column, bounds=bound_days(column, (FIRST_DAY, LAST_DAY)))
             return self._search(number, every, YEARS, _OF_FIRST)
-        return self._search(quote(column.name), replace(column, bounds=None, resolution=None), EVEN, _OF_FIRST)
+        return self._search(quote_name(column.name), replace(column, bounds=None, resolution=None), EVEN, _OF_FIRST)
 
     def second(self, column: Column, ends: Ends) -> FactQuestion:
         """Return the second search for a column's bounds, on an even grid between the ends that the first one found."""
         if is_of_days(column):
             start = read_day(ends[0]).isoformat()
-            number = f"DATE_DIFF('day', DATE '{start}', CAST({quote(column.name)} AS DATE))"
+            number = f"DATE_DIFF('day', DATE '{start}', CAST({quote_name(column.name)} AS DATE))"
             return self._search(number, replace(column, bounds=bound_days(column, ends)), EVEN, _OF_SECOND)
         step = find_step(column, ends)
-        bounds = round_down(ends[0], step), -round_down(-ends[1], step)
+        bounds = round_down(ends[0], step), round_up(ends[1], step)
         within = replace(column, bounds=bounds)
         if column.type is ColumnType.DECIMAL or step > 1:
             within = replace(within, type=ColumnType.DECIMAL, resolution=step)
-        return self._search(quote(column.name), within, EVEN, _OF_SECOND)
+        return self._search(quote_name(column.name), within, EVEN, _OF_SECOND)
 
     def values(self, column: Column, people: int | None) -> FactQuestion:
         """Return the question for a column's values, and how many individuals have each.
 
         ``people``: how many there are at most; None before that is known.
         """
-        name, chance = quote(column.name), float(_TWELVE.divide(self.delta, len(self.texts)))
+        name, chance = quote_name(column.name), float(_TWELVE.divide(self.delta, len(self.texts)))
         schema = replace(self._with(replace(column, type=ColumnType.TEXT, values=None)), individuals=people)
         sql = f"SELECT {name}, COUNT(*) AS people FROM {self._table} GROUP BY {name}"
         options = PlanOptions(groups="thresholded", group_delta=chance)
@@ -240,7 +243,7 @@ class FactSearch:
 
     @property
     def _table(self) -> str:
-        return quote(self.declared.table)
+        return quote_name(self.declared.table)
 
     # ------------------------------------------------------------ before anything is charged
 
@@ -269,10 +272,6 @@ class FactSearch:
             question.calibrate(question.plan)
         for column in self.texts[:1]:
             self.values(column, None).least  # noqa: B018 - it refuses a δ that is too large
-
-
-def quote(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
 
 
 def _round(epsilon: Decimal) -> Decimal:

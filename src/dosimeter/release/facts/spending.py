@@ -133,8 +133,8 @@ def spend_on_schema(
 ) -> FoundSchema:
     """Find a schema's facts, charge them once, and let the account that paid agree to the schema.
 
-    ``dataset``: the table, read by the types that are declared. ``tell``: called with what is done next, in words.
-    Raises what ``release`` raises.
+    ``dataset``: the table, read by the types that are declared. ``tell``: called with what is done next, in words: once
+    before everybody is counted, then once before each column is searched. Raises what ``release`` raises.
     """
     begun = require_running(ledger, search.declared)
     source = recognise_data(dataset, begun)
@@ -144,7 +144,7 @@ def spend_on_schema(
     if account is not None and not order.again:
         earlier, _ = ledger.recall(prepared.dataset, request, answer=True)
         if earlier is not None:
-            return replace(_read_found(search, earlier), repeated=True)
+            return _read_found(search, earlier, repeated=True)
     measuring = ledger.lock_measurement(prepared.dataset)
     try:
         ledger.begin(measuring, request, entered.identities or frozenset())
@@ -245,14 +245,12 @@ def _draw_and_settle(
     )
 
 
-def _read_found(search: FactSearch, entry: Entry) -> FoundSchema:
-    if entry.answer is None:
-        return FoundSchema(None, (), entry.id, float(entry.spent.epsilon), float(entry.delta))
-    facts = [Fact.read(row) for row in entry.answer]
-    schema = make_schema(search, facts, entry.id)
-    return FoundSchema(
-        schema, tuple(list_remarks(search, facts)), entry.id, float(entry.spent.epsilon), float(entry.delta)
-    )
+def _read_found(search: FactSearch, entry: Entry, *, repeated: bool = False) -> FoundSchema:
+    schema, remarks = None, list[str]()
+    if entry.answer is not None:
+        facts = [Fact.read(row) for row in entry.answer]
+        schema, remarks = make_schema(search, facts, entry.id), list_remarks(search, facts)
+    return FoundSchema(schema, tuple(remarks), entry.id, float(entry.spent.epsilon), float(entry.delta), repeated)
 
 
 class Drawing:

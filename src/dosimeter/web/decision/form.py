@@ -14,6 +14,7 @@ from dosimeter.errors import PreferenceError
 from dosimeter.risk import PRESETS, Preference, parse_preference
 from dosimeter.schema import ColumnType, Schema
 from dosimeter.show import format_number
+from dosimeter.sql import quote_name, quote_text
 from dosimeter.web.decision.approve import LONGEST_PREFERENCE
 from dosimeter.web.public import check_text
 
@@ -160,11 +161,10 @@ def _write_medians(form: DecisionForm, schema: Schema) -> str:
         raise PreferenceError("No column of this table has declared values, so there are no two groups to compare.")
     name = form.column if form.column in columns else next(iter(columns))
     value = form.value if form.value in columns[name] else columns[name][0]
-    quoted = name.replace('"', '""')
-    boolean = schema.columns[name].type is ColumnType.BOOLEAN
-    literal = value.upper() if boolean else "'" + value.replace("'", "''") + "'"
-    inside = f'MEDIAN(rdr) FILTER (WHERE "{quoted}" = {literal})'
-    outside = f'MEDIAN(rdr) FILTER (WHERE "{quoted}" <> {literal})'
+    quoted, boolean = quote_name(name), schema.columns[name].type is ColumnType.BOOLEAN
+    literal = value.upper() if boolean else quote_text(value)
+    inside = f"MEDIAN(rdr) FILTER (WHERE {quoted} = {literal})"
+    outside = f"MEDIAN(rdr) FILTER (WHERE {quoted} <> {literal})"
     return f"LEAST({inside} / {outside}, {outside} / {inside}) >= {_percent(form.share)}"
 
 

@@ -70,7 +70,8 @@ class AskForm(BaseModel):
     """The form of a new query as the browser sends it: every field is a text, validated when it becomes a NewQuery.
 
     ``switch``: not empty if only another dataset was chosen; then nothing is submitted. ``find``: the words by which
-    the analyst searches the schema's columns.
+    the analyst searches the schema's columns. ``trial``: not empty if the query is to be tried on invented rows; then
+    nothing is submitted. ``epsilon``: that of the trial's noise, one of ``TRIED``.
     """
 
     dataset: Annotated[str, Field(max_length=200)] = ""
@@ -78,10 +79,10 @@ class AskForm(BaseModel):
     purpose: Annotated[str, Field(max_length=1_000)] = ""
     priority: Annotated[str, Field(max_length=20)] = "normal"
     wanted_error: Annotated[str, Field(max_length=40)] = ""
-    switch: Annotated[str, Field(max_length=10)] = ""  # only another dataset was chosen; nothing is submitted yet
-    find: Annotated[str, Field(max_length=100)] = ""  # words that the listed columns of the schema hold
-    trial: Annotated[str, Field(max_length=10)] = ""  # not empty: the query is tried on invented rows, not submitted
-    epsilon: Annotated[str, Field(max_length=10)] = ""  # of the noise of a trial, one of EPSILONS
+    switch: Annotated[str, Field(max_length=10)] = ""
+    find: Annotated[str, Field(max_length=100)] = ""
+    trial: Annotated[str, Field(max_length=10)] = ""
+    epsilon: Annotated[str, Field(max_length=10)] = ""
 
 
 @router.get("/ask")
@@ -305,9 +306,9 @@ async def ask(
 ) -> Response:
     served = require_dataset(state, form.dataset)
     if form.switch:
-        return await _ask_page(request, state, run_check, user, form, {})
+        return await _ask_page(request, state, run_check, user, form)
     if form.trial:
-        return await _ask_page(request, state, run_check, user, form, {}, run_trial=run_trial)
+        return await _ask_page(request, state, run_check, user, form, run_trial=run_trial)
     wanted = form.wanted_error.strip().replace(",", ".") or None
     try:
         query = NewQuery.model_validate(

@@ -6,7 +6,7 @@ shown on a page of its own, after a click that is recorded.
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 from urllib.parse import quote
 
 from fastapi import APIRouter, Depends, Form, Request
@@ -18,7 +18,8 @@ from dosimeter.web.http import MOST_FIELDS, Controller, Refused, StateOf, render
 from dosimeter.web.setup_form import SetupForm, list_names, list_paid, list_types, view_setup
 from dosimeter.web.setup_search import begin_search, find_search_job, look_at_data, needs_word
 from dosimeter.web.state import ServedDataset, ServerState
-from dosimeter.web.store import StoredSetup, User, find_setup, mark_data_shown, save_setup
+from dosimeter.web.store import User, find_setup, mark_data_shown, save_setup
+from dosimeter.web.worker import Job
 
 router = APIRouter()
 
@@ -35,10 +36,6 @@ def _require_unserved(state: ServerState, name: str) -> ServedDataset:
     return require_found(state.unserved.get(name), "There is no dataset of this name to be set up.")
 
 
-def _find_form(served: ServedDataset, stored: StoredSetup) -> SetupForm:
-    return SetupForm.load(stored.form, served) if stored.form else SetupForm.begin(served)
-
-
 def _address(name: str, part: str = "") -> str:
     return f"/setup/{quote(name, safe='')}{part}"
 
@@ -51,9 +48,9 @@ def show_setup(request: Request, state: StateOf, user: Controller, name: str) ->
     served = _require_unserved(state, name)
     job = find_search_job(served)
     if job is not None and not job.ended.is_set():
-        return _show_running(request, user, served)
+        return _show_running(request, user, served, job)
     stored = find_setup(state.database, name)
-    form = _find_form(served, stored)
+    form = SetupForm.load(stored.form, served)
     return render(
         request, "setup.html", user, served=served, form=form, types=list_types, stored=stored,
         view=view_setup(form, served, state) if stored.form else None,
@@ -62,10 +59,8 @@ def show_setup(request: Request, state: StateOf, user: Controller, name: str) ->
     )  # fmt: skip
 
 
-def _show_running(request: Request, user: User, served: ServedDataset) -> Response:
-    job = find_search_job(served)
-    share = None if job is None else served.worker.share(job)
-    return render(request, "setup_wait.html", user, served=served, job=job, share=share)
+def _show_running(request: Request, user: User, served: ServedDataset, job: Job[Any]) -> Response:
+    return render(request, "setup_wait.html", user, served=served, job=job, share=served.worker.share(job))
 
 
 def _show_facts(request: Request, state: ServerState, user: User, name: str) -> Response:
@@ -100,7 +95,7 @@ def show_confirmation(request: Request, state: StateOf, user: Controller, name: 
         return RedirectResponse(_address(name), status_code=303)
     served = _require_unserved(state, name)
     stored = find_setup(state.database, name)
-    form = _find_form(served, stored)
+    form = SetupForm.load(stored.form, served)
     view, job = view_setup(form, served, state), find_search_job(served)
     if not view.possible or view.search is None:
         return RedirectResponse(_address(name), status_code=303)
@@ -130,7 +125,7 @@ def spend(
     if name in state.datasets:  # a second click, or another controller's
         return RedirectResponse(_address(name), status_code=303)
     served = _require_unserved(state, name)
-    form = _find_form(served, find_setup(state.database, name))
+    form = SetupForm.load(find_setup(state.database, name).form, served)
     view = view_setup(form, served, state)
     if confirmed != form.digest or not view.possible or view.search is None:
         return RedirectResponse(_address(name, "/confirm"), status_code=303)
@@ -159,7 +154,7 @@ def show_look(request: Request, state: StateOf, user: Controller, name: str) -> 
     if job.state != "done":
         if request.headers.get("hx-request") == "true":
             return show_progress(request, served, user, job, _address(name, "/look"))
-        return render(request, "setup_wait.html", user, served=served, job=job, share=served.worker.share(job))
-    form = _find_form(served, find_setup(state.database, name))
+        return _show_running(request, user, served, job)
+    form = SetupForm.load(find_setup(state.database, name).form, served)
     hidden = {form.unit, *(column for column, each in form.columns.items() if each.identifying)}
     return render(request, "setup_look.html", user, served=served, facts=job.result, hidden=hidden, back=_address(name))

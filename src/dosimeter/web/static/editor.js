@@ -44,10 +44,11 @@ function call(view, completion, from, to) {
   take(view, completion, from, to, completion.label + (opened ? "" : "()"), opened ? 0 : 1);
 }
 
+const listColumns = () => names.tables.flatMap((table) => table.columns);
+
 function listNames() {
-  const columns = names.tables.flatMap((table) => table.columns);
   return [
-    ...columns.map(({ name, type, description }) => (
+    ...listColumns().map(({ name, type, description }) => (
       { label: name, apply: quote(name), detail: type, info: description || undefined })),
     ...names.tables.map(({ name }) => ({ label: name, apply: quote(name), detail: "table" })),
     ...names.functions.map((name) => ({ label: name, apply: call, detail: "function" })),
@@ -70,8 +71,7 @@ async function completeValue(context, start) {
   const compared = COMPARED.exec(context.state.sliceDoc(Math.max(0, start - 4_000), start));
   if (!compared) return null;
   const name = (compared[1]?.replaceAll('""', '"') ?? compared[2]).toLowerCase();
-  const columns = names.tables.flatMap((table) => table.columns);
-  const column = columns.find((each) => each.listed && each.name.toLowerCase() === name);
+  const column = listColumns().find((each) => each.listed && each.name.toLowerCase() === name);
   if (!column) return null;
   const text = context.state.sliceDoc(start + 1, context.pos).replaceAll("''", "'");
   const found = await ask("/ask/names/values", { dataset: chosen.value, column: column.name, text });
@@ -139,13 +139,13 @@ const mistake = StateField.define({
 });
 
 // The check counts characters, the editor halves of a surrogate pair.
-const measure = (text, count) => Array.from(text).slice(0, count).join("").length;
+const findUnit = (text, count) => Array.from(text).slice(0, count).join("").length;
 
 function showMistake(checked) {
   const told = check.querySelector("[data-from]");
   const text = view.state.doc.toString();
   const known = Boolean(told) && checked === text;
-  const [from, to] = known ? [told.dataset.from, told.dataset.to].map((at) => measure(text, Number(at))) : [0, 0];
+  const [from, to] = known ? [told.dataset.from, told.dataset.to].map((at) => findUnit(text, Number(at))) : [0, 0];
   const mark = Decoration.mark({ tagName: "mark", attributes: { title: told?.querySelector("p").textContent ?? "" } });
   view.dispatch({ effects: placeMistake.of(from < to ? Decoration.set(mark.range(from, to)) : Decoration.none) });
   check.classList.toggle("placed", from < to);
@@ -176,7 +176,7 @@ const view = new EditorView({
     dialect.of(speak()),
     syntaxHighlighting(colours),
     bracketMatching(),
-    autocompletion({ override: [complete], icons: false, maxRenderedOptions: 10 }), // few: nothing to scroll,
+    autocompletion({ override: [complete], icons: false, maxRenderedOptions: 10 }), // few, so that nothing scrolls
     mistake,
     placeholder(box.placeholder),
     EditorView.lineWrapping,

@@ -52,7 +52,7 @@ from dosimeter.web.store.queries import (
     submit_query,
     withdraw_query,
 )
-from dosimeter.web.store.setups import StoredSetup, find_setup, mark_data_shown, save_setup
+from dosimeter.web.store.setups import find_setup, mark_data_shown, save_setup
 from dosimeter.web.store.stored_query import OPEN, UNDECIDED, QueryStatus, StoredQuery
 from dosimeter.web.store.tables import ATTEMPTS, AUDIT, SESSIONS, TOKENS, USERS, count_rows, later, write_time
 from dosimeter.web.store.user import Role, User
