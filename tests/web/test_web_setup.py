@@ -247,7 +247,10 @@ def test_nobody_can_ask_while_nothing_is_served(start_site: StartSite, tmp_path:
             page = anna.get(path)
             assert page.status_code < 500, path
             assert "marmots" not in page.text
-        assert "no dataset is served" in anna.get("/ask").text
+        asked = anna.get("/ask").text
+        assert "no dataset is served" in asked
+        assert "As soon as a controller has set one up" in asked
+        assert "before you go on" not in asked, "there is nothing that changed meanwhile"
 
 
 def test_people_wait_on_a_page_that_says_how_far_it_is(site: Site, carol: Guest) -> None:

@@ -23,6 +23,7 @@ from dosimeter.inspection.row_owners import (
     is_key,
     list_counts,
     names_people,
+    names_person_key,
     names_things,
     read_row,
 )
@@ -96,7 +97,7 @@ def _describe(engine: Engine) -> Mapping[str, ColumnType]:
 
 
 def _bare_column(name: str, kind: ColumnType) -> Column:
-    return Column(name, kind, identifying=names_people(name))
+    return Column(name, kind, identifying=names_people(name) or names_person_key(name))
 
 
 @dataclass(frozen=True, slots=True)
