@@ -32,7 +32,6 @@ from dosimeter.sql.embedded import (
     MOST_ROWS,
     EmbeddedError,
     Values,
-    ask_embedded,
     compute_embedded,
     run_embedded,
 )
