@@ -140,7 +140,7 @@ def _is_option(param: Any) -> bool:
 
 
 def _metavar(param: Any) -> str:
-    return str(param.metavar or param.name).upper()
+    return param.metavar or str(param.name).upper()
 
 
 def _usage_word(param: Any) -> str:

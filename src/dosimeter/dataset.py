@@ -451,7 +451,7 @@ class Dataset:
         """Find the facts of a schema by spending ε: individuals, rows of each, bounds, values of categories.
 
         All of it is one request with one charge, and what is found may back releases as it is. Names and types are
-        taken from this dataset: opened with a reviewed schema, also the bounds and values that it declares.
+        taken from this dataset: opened with a schema that was reviewed or found, also its bounds and values.
 
         Args:
             ledger: the open ledger that holds the dataset's account.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 from pathlib import Path
 
 import numpy as np
@@ -70,7 +71,7 @@ def test_a_dry_run_says_what_each_fact_costs_and_is_worth_and_makes_nothing(run:
     shown = run(*spending(visits, "--policy", "budget:100", "--dry-run"))
     assert shown.status == 0, shown.err
     assert "patient says whose a row is" in shown.out
-    for words in ("age", "ward", "when", "lie beyond each bound", "a power of two", "δ = 1e-08"):
+    for words in ("age", "ward", "when", "lie beyond each bound", "how many rows of each count", "δ = 1e-08"):
         assert words in shown.out
     assert not (visits.parent / "ledger.db").exists()
     facts = run(*spending(visits, "--policy", "budget:100", "--dry-run", "--json")).json
@@ -119,7 +120,8 @@ def test_every_refusal_names_the_fix_and_charges_nothing(run: Run, visits: Path)
     check_refusal(run(*start, "--ledger", ledger, "--unit", "nobody", "--delta", "1e-8", *yes), "names no column")
     check_refusal(run(*start, "--ledger", ledger, "--unit", "when", "--delta", "1e-8", *yes), "integer or a text")
     check_refusal(run(*start, "--ledger", ledger, "--unit", "patient", *yes), "--delta", "--columns", "ward")
-    check_refusal(run(*spending(visits, *yes, "--columns", "wards")), "'wards'", "age, ward, when")
+    check_refusal(run(*spending(visits, *yes, "--columns", "wards")), "There is no column 'wards'", "age, ward, when")
+    check_refusal(run(*spending(visits, *yes, "--columns", "patient")), "to be found of patient", "age, ward, when")
     check_refusal(run(*spending(visits, *yes, "--keep", "1")), "--keep")
     check_refusal(run("schema", visits, "--spend", "0", "--unit", "row", "--ledger", ledger, *yes), "--spend")
     check_refusal(run(*spending(visits, "--policy", "budget:100")), "--dry-run", "--yes")
@@ -133,3 +135,48 @@ def test_every_refusal_names_the_fix_and_charges_nothing(run: Run, visits: Path)
 def test_a_draft_says_that_facts_can_be_found_by_spending(run: Run, visits: Path) -> None:
     drafted = run("schema", visits, "-o", visits.parent / "draft.toml")
     assert "--spend" in drafted.out
+
+
+def test_facts_that_were_found_before_stay_and_only_the_rest_is_searched(run: Run, visits: Path) -> None:
+    folder = visits.parent
+    first, second = folder / "first.toml", folder / "second.toml"
+    terms = ["--policy", "budget:200", "--yes"]
+    assert run(*spending(visits, *terms, "--columns", "ward", "-o", first)).status == 0
+    shown = run(*spending(visits, "--schema", first, "--dry-run", "--json")).json
+    assert [line["column"] for line in shown["facts"] if line["column"]] == ["age", "when"]
+    assert run(*spending(visits, "--yes", "--schema", first, "-o", second)).status == 0
+    before, after = Schema.load(first), Schema.load(second)
+    assert after.columns["ward"].values == ("east", "west")
+    assert after.columns["ward"].found == before.found
+    assert after.columns["age"].bounds is not None
+    assert after.columns["age"].found == after.found != before.found
+    asked = "SELECT ward, AVG(age) AS age FROM visits GROUP BY ward"
+    way = ["--schema", second, "--ledger", folder / "ledger.db", "--epsilon", "20", "--json"]
+    assert [row["ward"] for row in run("release", visits, asked, *way).json["answer"]] == ["east", "west"]
+
+
+def test_at_a_terminal_all_that_is_declared_is_shown_and_a_no_charges_nothing(
+    run: Run, visits: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dosimeter.cli.schema_search.sys.stdin", _Terminal("n\n"))
+    monkeypatch.setattr("click.termui.visible_prompt_func", lambda _: "n")
+    said = run(*spending(visits, "--policy", "budget:100", "--columns", "age"))
+    assert said.status == 1
+    assert "Not searched: patient (text, identifies people), ward (text), when (date)." in " ".join(said.out.split())
+    assert "Nothing was charged." in said.err
+    assert not (visits.parent / "ledger.db").exists()
+
+
+class _Terminal(io.StringIO):
+    """A standard input at which somebody sits."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def test_a_key_of_people_identifies_them_and_is_not_searched(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "stays.csv"
+    lines = [f"P{i},{i},{i % 3},x{i}" for i in range(40)]
+    path.write_text("\n".join(["Patient ID,subject_no,age,icd_code", *lines]) + "\n")
+    shown = run("schema", path, "--spend", "1", "--unit", "row", "--delta", "1e-8", "--dry-run", "--json").json
+    assert [line["column"] for line in shown["facts"] if line["column"]] == ["age", "icd_code"]

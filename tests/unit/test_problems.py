@@ -6,6 +6,7 @@ import ast
 import inspect
 import pickle
 import re
+import tomllib
 import typing
 from collections.abc import Iterator
 from decimal import Decimal
@@ -139,6 +140,19 @@ def test_an_analyst_is_not_told_what_only_a_controller_can_do() -> None:
             plan_query(sql, schema)
         assert refused.value.word(WEB, ANALYST) == own
         assert theirs in refused.value.word(COMMAND_LINE)
+
+
+def test_a_section_that_is_to_be_added_can_be_read_as_it_is_printed() -> None:
+    columns = {"cost (EUR)": {"type": "decimal"}, "blood group": {"type": "text"}}
+    schema = read_schema({"table": "t", "individuals": 9, "columns": columns})
+    for sql, name in (
+        ('SELECT SUM("cost (EUR)") FROM t', "cost (EUR)"),
+        ('SELECT "blood group", COUNT(*) FROM t GROUP BY 1', "blood group"),
+    ):
+        with pytest.raises(QueryError) as refused:
+            plan_query(sql, schema)
+        (section,) = re.findall(r"\[columns.*?\](?= |$)", refused.value.word(COMMAND_LINE))
+        assert tomllib.loads(section) == {"columns": {name: {}}}
 
 
 def test_the_terms_of_an_account_are_worded_for_each_surface() -> None:

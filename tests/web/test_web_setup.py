@@ -130,6 +130,14 @@ def test_from_no_schema_to_served(site: Site, schema: Path, anna: Guest, carol: 
     assert "4,0" in read_text(anna.get(f"/queries/{query_id}").text)
 
 
+def test_analysts_read_of_which_columns_nothing_was_found(site: Site, anna: Guest, carol: Guest) -> None:
+    save(carol, find=["2"])
+    spend(carol)
+    asked = read_text(anna.get("/ask?dataset=marmots").text)
+    assert "years integer Years lived no bounds team category" in asked
+    assert "active boolean Invented rows" in asked, "true and false are known"
+
+
 def test_a_column_may_say_whose_a_row_is(site: Site, carol: Guest, schema: Path) -> None:
     assert "how many stays of one marmot count" in save(carol, unit="name", row="stay", individual="marmot")
     assert "of the marmots have at most 1 stay" in spend(carol)
@@ -247,7 +255,10 @@ def test_nobody_can_ask_while_nothing_is_served(start_site: StartSite, tmp_path:
             page = anna.get(path)
             assert page.status_code < 500, path
             assert "marmots" not in page.text
-        assert "no dataset is served" in anna.get("/ask").text
+        asked = anna.get("/ask").text
+        assert "no dataset is served" in asked
+        assert "As soon as a controller has set one up" in asked
+        assert "before you go on" not in asked, "there is nothing that changed meanwhile"
 
 
 def test_people_wait_on_a_page_that_says_how_far_it_is(site: Site, carol: Guest) -> None:

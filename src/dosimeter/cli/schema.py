@@ -22,19 +22,27 @@ if TYPE_CHECKING:
 
 @click.command("schema")
 @o.DATA
-@click.option("-o", "--output", metavar="FILE", type=o.PATH, help="Write the draft here.")
+@click.option("-o", "--output", metavar="FILE", type=o.PATH, help="Write the schema here.")
 @click.option("--check", metavar="FILE", type=o.PATH, help="Compare this schema with the data.")
 @click.option("--force", is_flag=True, help="Replace FILE even if it was reviewed.")
 @click.option("--spend", metavar="E", help="Find the facts by spending this ε; the schema can be used as it is.")
 @click.option("--ledger", metavar="L", help=f"With --spend: {o.LEDGER_HELP[0].lower()}{o.LEDGER_HELP[1:]}")
-@click.option("--unit", metavar="COLUMN|row", help="With --spend: whose privacy: the column that says whose a row is.")
+@click.option(
+    "--unit",
+    metavar="COLUMN|row",
+    help="With --spend: whose privacy: the column that says whose a row is, or row, where each is another's.",
+)
 @click.option("--delta", metavar="D", help="With --spend: the chance that a value of one individual alone is shown.")
 @click.option(
     "--keep", metavar="S", type=float, help="With --spend: the share of people of whom all rows count.  [default: 0.95]"
 )
 @click.option("--columns", metavar="LIST", help="With --spend: the columns to search; the fewer, the more exact.")
 @click.option(
-    "--schema", "declared", metavar="FILE", type=o.PATH, help="With --spend: take names, types and words from here."
+    "--schema",
+    "declared",
+    metavar="FILE",
+    type=o.PATH,
+    help="With --spend: names, types, words and public facts are here.",
 )
 @click.option("--yes", "confirmed", is_flag=True, help="With --spend: what is declared is right; ask nothing.")
 @click.option("--dry-run", is_flag=True, help="With --spend: what it would cost, and be good for. Charges nothing.")

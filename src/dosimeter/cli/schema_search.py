@@ -61,7 +61,9 @@ def search_schema(data: str, asked: SearchOptions, output: Path | None, source: 
     )  # fmt: skip
     if asked.dry_run:
         return _look_ahead(search, order, asked.ledger, json=json)
-    _confirm(search, confirmed=asked.confirmed, json=json)
+    if not _confirm(search, confirmed=asked.confirmed, json=json):
+        click.echo("Nothing was charged. What is wrong can be put right in a file: --schema FILE.", err=True)
+        return 1
     said = ["Opening the data"]
     with Dataset.open(data, schema=declared, **asdict(source)) as dataset, Ledger.open(str(asked.ledger)) as ledger:
         found = run_with_progress(
@@ -71,7 +73,7 @@ def search_schema(data: str, asked: SearchOptions, output: Path | None, source: 
             tell=_tell_outcome,
         )
     if found.schema is None:
-        click.echo("Denied: the account does not allow it. dosimeter ledger shows why.", err=True)
+        click.echo(f"Denied: the account does not allow it. dosimeter ledger {asked.ledger} shows why.", err=True)
         return 1
     if output is not None:
         write_whole(output, found.text)
@@ -116,16 +118,16 @@ def _look_ahead(search: FactSearch, order: ReleaseOrder, path: str | None, *, js
     return 0 if refused is None else 1
 
 
-def _confirm(search: FactSearch, *, confirmed: bool, json: bool) -> None:
-    """Show what is declared, and ask for a yes. Refuses where nobody can be asked."""
+def _confirm(search: FactSearch, *, confirmed: bool, json: bool) -> bool:
+    """Show what is declared, ask, and return whether the answer is yes. Refuses where nobody can be asked."""
     if confirmed:
-        return
+        return True
     if json or not sys.stdin.isatty():
         raise OptionError(
             "What is declared has to be confirmed: names, types and the unit. Look with --dry-run, then say --yes."
         )
     _print_worth(search, None)
-    click.confirm(f"Is what is declared right, and may ε = {search.spend:f} be charged?", abort=True, err=True)
+    return click.confirm(f"Is what is declared right, and may ε = {search.spend:f} be charged?", err=True)
 
 
 def _print_worth(search: FactSearch, charges: RequestCharges | None) -> None:
@@ -154,6 +156,10 @@ def _print_worth(search: FactSearch, charges: RequestCharges | None) -> None:
             line.column or "", line.type or "", line.fact, f"{line.epsilon:.3g}", Text(line.word(words.people))
         )
     console.print(table)
+    others = [column for column in search.declared.columns.values() if column not in search.columns]
+    if others:
+        named = (f"{each.name} ({each.type}{', identifies people' if each.identifying else ''})" for each in others)
+        console.print(Text(f"Not searched: {', '.join(named)}."))
     if charges is not None:
         console.print(f"The account has spent ε = {float(charges.reading.epsilon):g} so far.")
 

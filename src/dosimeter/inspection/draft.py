@@ -23,6 +23,7 @@ from dosimeter.inspection.row_owners import (
     is_key,
     list_counts,
     names_people,
+    names_person_key,
     names_things,
     read_row,
 )
@@ -45,8 +46,8 @@ FINEST_EXPONENT = -30  # the finest that a schema takes
 _DOUBLE, _SINGLE = "1e-14", "1.2e-7"  # relative precision of floats: 2^-53 and 2^-24, with a margin for sums
 COMMENT = """Drafted from the data. Everything below was read off private data and must not back a release as it is.
 Replace bounds, values and individuals by what is publicly known (the form's limits, the official list, the
-register's size), mark the columns that identify people, and then set reviewed = true. What nobody knows can be
-found by spending a little ε."""
+register's size), mark the columns that identify people, and then set reviewed = true. What nobody knows can
+be found by spending a little ε."""
 
 
 def draft_schema(engine: Engine, *, only: Collection[str] | None = None) -> Schema:
@@ -96,7 +97,7 @@ def _describe(engine: Engine) -> Mapping[str, ColumnType]:
 
 
 def _bare_column(name: str, kind: ColumnType) -> Column:
-    return Column(name, kind, identifying=names_people(name))
+    return Column(name, kind, identifying=names_people(name) or names_person_key(name))
 
 
 @dataclass(frozen=True, slots=True)

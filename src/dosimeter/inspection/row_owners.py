@@ -97,6 +97,11 @@ def names_people(name: str) -> bool:
     return not (_NAMES | _NUMBERS_OF_PEOPLE | {"address"}).isdisjoint(split_words(name))
 
 
+def names_person_key(name: str) -> bool:
+    """Return whether a column's name is that of a key of people: patient_id, Patient ID, subject number."""
+    return is_key(name) and weigh_name(name) is Evidence.PERSON
+
+
 def names_things(name: str) -> bool:
     """Return whether a column of this name may hold names of things: country_name or name may, surname may not."""
     words = set(split_words(name))

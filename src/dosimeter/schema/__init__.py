@@ -16,7 +16,7 @@ from dosimeter.schema.facts import (
     Schema,
     unit_schema,
 )
-from dosimeter.schema.toml import MAX_VALUES, digest_schema, dump_schema, load_schema, read_schema
+from dosimeter.schema.toml import MAX_VALUES, digest_schema, dump_schema, load_schema, read_schema, toml_key
 from dosimeter.schema.words import PLAIN, Words
 
 if TYPE_CHECKING:

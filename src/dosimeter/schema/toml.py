@@ -452,7 +452,7 @@ def dump_schema(schema: Schema, *, comment: str = "", comments: Mapping[str, str
         lines += [*_dump_comment((comments or {}).get(name, "")), written]
     for column in schema.columns.values():
         above = _dump_comment((comments or {}).get(f"columns.{column.name}", ""))
-        lines += _dump_column(f"columns.{_key(column.name)}", column, above)
+        lines += _dump_column(f"columns.{toml_key(column.name)}", column, above)
     for table in schema.tables.values():
         lines += _dump_table(table)
     return "\n".join(lines) + "\n"
@@ -475,9 +475,9 @@ def _dump_column(section: str, column: Column, above: Sequence[str] = ()) -> lis
 
 def _dump_table(table: JoinTable) -> list[str]:
     names = ("public", "key", "source", "unit", "row_key", *(() if table.public else ("max_rows_per_unit",)))
-    lines = ["", f"[tables.{_key(table.name)}]", *_dump_entries(table, names).values()]
+    lines = ["", f"[tables.{toml_key(table.name)}]", *_dump_entries(table, names).values()]
     for column in table.columns.values():
-        lines += _dump_column(f"tables.{_key(table.name)}.columns.{_key(column.name)}", column)
+        lines += _dump_column(f"tables.{toml_key(table.name)}.columns.{toml_key(column.name)}", column)
     return lines
 
 
@@ -490,7 +490,8 @@ def _quoted(text: str) -> str:
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
-def _key(name: str) -> str:
+def toml_key(name: str) -> str:
+    """Return a name as a key of TOML: quoted unless it is letters, digits, - and _ alone."""
     return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else _quoted(name)
 
 

@@ -14,7 +14,7 @@ from dosimeter.errors import QueryError
 from dosimeter.planning.rows.grid import put_on_grid
 from dosimeter.planning.rows.steps import Gridded
 from dosimeter.problems import ASKING, Audience, Hint, Option, for_controller
-from dosimeter.schema import Column, ColumnType, Scalar, Schema
+from dosimeter.schema import Column, ColumnType, Scalar, Schema, toml_key
 from dosimeter.sql import (
     OF_A_CLOCK,
     PART_VALUES,
@@ -303,7 +303,7 @@ def _undeclared(column: Column, source: exp.Expression) -> QueryError:
     )
     return QueryError(
         f"GROUP BY {clause_of(source)}: {column.name} ({column.type}) has no declared list of values.",
-        for_controller(f"Add {wanted} to [columns.{column.name}] in the schema.")
+        for_controller(f"Add {wanted} to [columns.{toml_key(column.name)}] in the schema.")
         if wanted
         else Hint("Group by a condition, a CASE, DATE_TRUNC or a date part."),
         observed,

@@ -31,7 +31,7 @@ from dosimeter.planning.rows.steps import (
     whole,
 )
 from dosimeter.problems import for_controller
-from dosimeter.schema import Column, ColumnType, Schema
+from dosimeter.schema import Column, ColumnType, Schema, toml_key
 from dosimeter.sql import (
     PART_VALUES,
     HalfEven,
@@ -148,7 +148,7 @@ def _column(column: Column, aggregate: str) -> Gridded:
     if column.bounds is None:
         raise QueryError(
             f"{aggregate} has no bounds.",
-            for_controller(f"Add [columns.{column.name}] bounds = [low, high] to the schema."),
+            for_controller(f"Add [columns.{toml_key(column.name)}] bounds = [low, high] to the schema."),
             clause=aggregate,
         )
     lower, upper = cast(tuple[Decimal, Decimal], column.bounds)
@@ -160,7 +160,7 @@ def _column(column: Column, aggregate: str) -> Gridded:
     if column.resolution is None:
         raise QueryError(
             f"{aggregate} has no resolution.",
-            for_controller(f"Add [columns.{column.name}] resolution = 0.01 (or what fits) to the schema."),
+            for_controller(f"Add [columns.{toml_key(column.name)}] resolution = 0.01 (or what fits) to the schema."),
             clause=aggregate,
         )
     step = Fraction(column.resolution)

@@ -19,11 +19,11 @@ from dosimeter.schema import ColumnType, Schema
 def declare_facts(schema: Schema, *, unit: str) -> Schema:
     """Return what is declared of a table: everything but what a search is to find.
 
-    ``schema``: of the table's columns and types, or a schema's file. Of one that the controller reviewed, bounds and
-    values are public and stay; of any other they came from the data, or from another search, and are left out.
+    ``schema``: of the table's columns and types, or a schema's file. Of one that the controller reviewed, or that was
+    found by spending, bounds and values are public and stay; of a draft they came from the data and are left out.
     ``unit``: the column that says whose each row is, or "row".
     """
-    stays = schema.reviewed is True
+    stays = schema.reviewed is not False
     columns = {
         name: column if stays else replace(column, bounds=None, values=None) for name, column in schema.columns.items()
     }
@@ -77,9 +77,13 @@ def plan_search(
     for name in columns or ():
         if name not in possible:
             known = ", ".join(list(possible)[:20]) + (" …" if len(possible) > 20 else "")
-            raise OptionError(
-                f"There is nothing to find of a column {name!r}. ", Option("columns"), f" takes: {known}."
+            said = (
+                f"There is no column {name!r}. "
+                if name not in declared.columns
+                else f"Nothing is to be found of {name}: it identifies people or says whose a row is, its facts are "
+                "declared, or it is true or false. "
             )
+            raise OptionError(said, Option("columns"), f" takes: {known}." if known else " has nothing to name.")
     searched = tuple(possible[name] for name in dict.fromkeys(possible if columns is None else columns))
     texts = [column.name for column in searched if column.type in TEXTS]
     if texts and chance is None:

@@ -114,11 +114,9 @@ def list_remarks(search: FactSearch, facts: Sequence[Fact]) -> list[str]:
     of_table = {fact.kind: fact.value for fact in facts if fact.column is None}
     remarks = [f"{int(of_table['individuals'] or 0):,} {people} is an upper limit: there are likely fewer."]
     if "rows each" in of_table:
-        share, rows = (
-            f"{100 * float(search.keep):g} %",
-            search.declared.words.count_rows(int(of_table["rows each"] or 0)),
-        )
-        remarks.append(f"About {share} of the {people} have at most {rows}; of the others, as many count.")
+        share, most = f"{100 * float(search.keep):g} %", int(of_table["rows each"] or 0)
+        rows, counts = search.declared.words.count_rows(most), "counts" if most == 1 else "count"
+        remarks.append(f"About {share} of the {people} have at most {rows}; of each of the others, {rows} {counts}.")
     bounded = [fact for fact in facts if fact.kind == "low"]
     for beyond in dict.fromkeys(fact.people for fact in bounded):
         names = [fact.column for fact in bounded if fact.people == beyond]

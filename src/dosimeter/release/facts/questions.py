@@ -104,7 +104,7 @@ class Worth:
             case "individuals":
                 return f"an upper limit, at most {self.within:,} too large"
             case "rows each":
-                return "a power of two"
+                return "1, 2, 4, 8 …: how many rows of each count"
             case "bounds":
                 return f"more than {self.needs:,} {people}; about {self.beyond:,} lie beyond each bound"
             case _:

@@ -116,7 +116,7 @@ def require_some_dataset(state: ServerState, name: str) -> ServedDataset:
     """Return the dataset of this name; the first one if there is none. Raises Refused while none is served."""
     first = next(iter(state.datasets.values()), None)
     if first is None:
-        raise Refused(409, "no_dataset", "There is nothing to ask about yet: no dataset is served.")
+        raise Refused(409, "no_dataset", "As yet no dataset is served.")
     return state.datasets.get(name, first)
 
 
