@@ -86,6 +86,17 @@ def test_another_search_is_charged_anew(table: Dataset, ledger: Ledger, change: 
     assert known(ledger.summary("people")).entry_count == 2
 
 
+def test_an_account_takes_another_unit_only_if_somebody_says_so(path: Path, ledger: Ledger) -> None:
+    """Its reading is about people: a search that takes each row for a person must not be agreed to by itself."""
+    pq.write_table(TABLE.append_column("id", pa.array(np.arange(2_000) % 400)), path)
+    with Dataset.open(path) as table:
+        find(table, ledger, unit="id")
+        with pytest.raises(LedgerError, match="another schema"):
+            find(table, ledger, policy=None)
+        assert known(ledger.summary("people")).entry_count == 1
+        assert not find(table, ledger, policy=None, continued=True).repeated
+
+
 @pytest.mark.parametrize("error", [KeyboardInterrupt, MemoryError, LedgerError("the disk is full.")])
 @pytest.mark.parametrize("question", [0, 3])
 def test_what_stops_half_way_is_taken_up_at_no_further_charge(
