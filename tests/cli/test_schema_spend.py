@@ -140,6 +140,15 @@ def test_every_refusal_names_the_fix_and_charges_nothing(run: Run, visits: Path)
     assert not ledger.exists() or run("ledger", ledger, "--json").json == {"datasets": []}
 
 
+def test_terms_that_promise_little_are_said_once_people_are_counted(run: Run, visits: Path) -> None:
+    asked = spending(visits, "--columns", "age", "--policy", "budget:3000@0.01", "--yes")
+    asked[asked.index("--delta") : asked.index("--delta") + 2] = []
+    written = run(*asked)
+    assert written.status == 0, written.err
+    assert "For the controller: The δ of the policy budget:3000@0.01 is above 1/3,00" in written.err
+    assert "For the controller" not in run(*asked).err
+
+
 def test_a_draft_says_that_facts_can_be_found_by_spending(run: Run, visits: Path) -> None:
     drafted = run("schema", visits, "-o", visits.parent / "draft.toml")
     assert "--spend" in drafted.out

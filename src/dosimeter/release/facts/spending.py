@@ -230,6 +230,7 @@ def _draw_and_settle(
         by=prepared.order.approved_by or prepared.order.analyst,
         identities=entered.identities,
         public=entered.public,
+        individuals=schema.individuals if entered.terms.individuals == _UNCOUNTED else None,
     )
     return ledger.settle(
         entry.id,
