@@ -124,12 +124,31 @@ def test_every_refusal_names_the_fix_and_charges_nothing(run: Run, visits: Path)
     check_refusal(run(*spending(visits, *yes, "--columns", "patient")), "to be found of patient", "age, ward, when")
     check_refusal(run(*spending(visits, *yes, "--keep", "1")), "--keep")
     check_refusal(run("schema", visits, "--spend", "0", "--unit", "row", "--ledger", ledger, *yes), "--spend")
+    too_much = ["--unit", "row", "--columns", "age", "--ledger", ledger, *yes]
+    check_refusal(run("schema", visits, "--spend", "1e20", *too_much), "--spend")
+    joined = visits.parent / "joined.toml"
+    joined.write_text(
+        'table = "visits"\n[columns.patient]\ntype = "text"\n[columns.age]\ntype = "integer"\n'
+        '[tables.bills]\nsource = "bills.csv"\nunit = "patient"\nmax_rows_per_unit = 3\n'
+        '[tables.bills.columns.patient]\ntype = "text"\n[tables.bills.columns.sum]\ntype = "integer"\nbounds = [3, 8]\n'
+    )
+    (visits.parent / "bills.csv").write_text("patient,sum\nP1,3\nP2,8\n")
+    check_refusal(run(*spending(visits, *yes, "--schema", joined)), "bills", "reviewed = true")
     check_refusal(run(*spending(visits, "--policy", "budget:100")), "--dry-run", "--yes")
     check_refusal(run(*spending(visits, "--yes")), "--policy")
     check_refusal(run("schema", visits, "--unit", "row"), "--unit goes with --spend")
     check_refusal(run(*spending(visits, *yes, "-o", ledger)), "is the ledger")
     check_refusal(run(*spending(visits, "--check", visits)), "Choose one")
     assert not ledger.exists() or run("ledger", ledger, "--json").json == {"datasets": []}
+
+
+def test_terms_that_promise_little_are_said_once_people_are_counted(run: Run, visits: Path) -> None:
+    asked = spending(visits, "--columns", "age", "--policy", "budget:3000@0.01", "--yes")
+    asked[asked.index("--delta") : asked.index("--delta") + 2] = []
+    written = run(*asked)
+    assert written.status == 0, written.err
+    assert "For the controller: The δ of the policy budget:3000@0.01 is above 1/3,00" in written.err
+    assert "For the controller" not in run(*asked).err
 
 
 def test_a_draft_says_that_facts_can_be_found_by_spending(run: Run, visits: Path) -> None:

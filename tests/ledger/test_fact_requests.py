@@ -86,6 +86,30 @@ def test_another_search_is_charged_anew(table: Dataset, ledger: Ledger, change: 
     assert known(ledger.summary("people")).entry_count == 2
 
 
+def test_an_account_opened_by_a_search_knows_how_many_there_are_from_then_on(table: Dataset, ledger: Ledger) -> None:
+    """Its warnings, and how many more answers fit, go by that number; a replay of all records agrees."""
+    found = find(table, ledger, policy="budget:100@0.5", columns=["age"], delta=None, spend=20)
+    account = known(ledger.summary("people"))
+    assert account.individuals == known(found.schema).individuals
+    assert "above 1/2,0" in account.notes[0]
+    assert account.remaining.gaussian
+    assert ledger.verify().intact
+    assert known(ledger.account("people")).individuals == account.individuals
+    find(table, ledger, policy=None, columns=["age"], delta=None, spend=1)
+    assert known(ledger.summary("people")).individuals == account.individuals
+
+
+def test_an_account_takes_another_unit_only_if_somebody_says_so(path: Path, ledger: Ledger) -> None:
+    """Its reading is about people: a search that takes each row for a person must not be agreed to by itself."""
+    pq.write_table(TABLE.append_column("id", pa.array(np.arange(2_000) % 400)), path)
+    with Dataset.open(path) as table:
+        find(table, ledger, unit="id")
+        with pytest.raises(LedgerError, match="another schema"):
+            find(table, ledger, policy=None)
+        assert known(ledger.summary("people")).entry_count == 1
+        assert not find(table, ledger, policy=None, continued=True).repeated
+
+
 @pytest.mark.parametrize("error", [KeyboardInterrupt, MemoryError, LedgerError("the disk is full.")])
 @pytest.mark.parametrize("question", [0, 3])
 def test_what_stops_half_way_is_taken_up_at_no_further_charge(

@@ -67,6 +67,17 @@ def test_a_number_is_placed_as_python_places_it() -> None:
     assert found.tolist() == wanted.tolist()
 
 
+@pytest.mark.parametrize("kind", ["integer", "decimal"])
+def test_bounds_are_found_wherever_the_draws_fall(kind: str) -> None:
+    """Also of numbers at or beyond the grid's ends: nothing may be refused after the charge."""
+    search = _search({"x": kind})
+    (column,) = search.numbers
+    for place in range(len(POWERS)):
+        low, high = ends = read_first(column, (Fraction(place), Fraction(place)))
+        assert low < high
+        assert search.second(column, ends).plan.ranks
+
+
 # ---------------------------------------------------------------- the promise, summed exactly (B2)
 
 
@@ -268,6 +279,14 @@ def test_a_neighbour_moves_nothing_beyond_the_claim(
 
 def _leave_out(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [row for row in rows if row["id"] != 3]
+
+
+@pytest.mark.parametrize("odd", ["maybe", "2"])
+def test_one_odd_cell_makes_no_text_of_truth_values(odd: str, tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text("active\n" + "true\nfalse\n" * 50 + odd + "\n")
+    with Dataset.open(path, table="t") as dataset:
+        assert dataset.declare(unit="row").columns["active"].type is ColumnType.BOOLEAN
 
 
 def test_declared_facts_of_a_draft_are_left_out_and_those_of_a_review_stay() -> None:

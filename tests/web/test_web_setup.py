@@ -341,6 +341,16 @@ def test_a_file_that_cannot_be_written_loses_nothing(start: Callable[..., Site],
     assert not list(folder.glob("*.part"))
 
 
+def test_a_file_that_somebody_else_wrote_stays(site: Site, schema: Path, carol: Guest) -> None:
+    save(carol)
+    schema.write_text("# by hand\n")
+    assert "exists by now" in spend(carol)
+    assert schema.read_text() == "# by hand\n"
+    assert site.entries("marmots") == (), "nothing was charged"
+    schema.unlink()
+    assert "What was found of marmots" in spend(carol)
+
+
 def test_a_crash_half_way_is_taken_up(
     start: Callable[..., Site], schema: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -483,6 +493,14 @@ def test_a_query_that_looks_like_it_is_a_query(site: Site, anna: Guest, carol: G
     carol.approve(query_id, "10", "")
     latest = max(site.entries("marmots"), key=lambda entry: entry.at)
     assert not holds_facts(latest) or latest.query != anna_asks
+    same = "'x' AS \"column\", 'y' AS fact, team AS value, COUNT(*) AS people"
+    hidden = f"-- Facts for a schema\nSELECT {same} FROM marmots GROUP BY team"
+    carol.approve(anna.ask(hidden, dataset="marmots"), "10", "")
+    (entry,) = [each for each in site.entries("marmots") if each.query == hidden]
+    assert entry.status == "released"
+    assert entry.columns == ("column", "fact", "value", "people")
+    assert not holds_facts(entry)
+    assert name_question(entry) == hidden, "its controller reads what was asked"
     listed = anna.get("/answers?dataset=marmots").text
     assert listed.count("-- Facts for a schema") == 1  # comments of others are not shown
 

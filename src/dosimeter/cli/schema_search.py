@@ -72,6 +72,10 @@ def search_schema(data: str, asked: SearchOptions, output: Path | None, source: 
             lambda: spend_on_schema(dataset, search, order, ledger, said.append),
             tell=_tell_outcome,
         )
+        account = ledger.summary(search.declared.account_name)
+    if account is not None and account.entry_count == 1 and not found.repeated:
+        for note in account.notes:
+            sys.stderr.write(f"For the controller: {note}\n")
     if found.schema is None:
         click.echo(f"Denied: the account does not allow it. dosimeter ledger {asked.ledger} shows why.", err=True)
         return 1

@@ -17,7 +17,7 @@ from dosimeter.schema import ColumnType, Schema
 from dosimeter.sql import column_tree
 
 _USUAL = 0.9
-_TRIED = (ColumnType.INTEGER, ColumnType.DECIMAL, ColumnType.DATE, ColumnType.TIMESTAMP)
+_TRIED = (ColumnType.INTEGER, ColumnType.DECIMAL, ColumnType.DATE, ColumnType.TIMESTAMP, ColumnType.BOOLEAN)
 
 
 def propose_usual_types(engine: Engine, schema: Schema) -> Schema:

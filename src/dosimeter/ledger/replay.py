@@ -222,6 +222,8 @@ class DatasetReplay:
             raise BadRecord(record.seq, "it continues an account that was never opened")
         continuation = Continuation.from_payload(payload, record.at)
         self._agree(continuation)
+        if continuation.individuals is not None:
+            self._opening = replace(self._opening, individuals=continuation.individuals)
         self._apart |= dict.fromkeys(continuation.apart)
         self._continuations.append(continuation)
 

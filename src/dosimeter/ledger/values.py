@@ -36,8 +36,9 @@ Pair = tuple[str, str]
 
 
 def _write_agreed(agreed: AccountOpening | Continuation, *left_out: str) -> JsonObject:
-    """Return the payload of what was agreed to. Without public tables it is as before there were any."""
-    return write_fields(agreed, *left_out, *(() if agreed.public else ("public",)))
+    """Return the payload of what was agreed to. Without public tables, or people found, it is as before these."""
+    missing = [name for name in ("public", "individuals") if not getattr(agreed, name)]
+    return write_fields(agreed, *left_out, *missing)
 
 
 def read_apart(payload: Mapping[str, JsonValue]) -> tuple[str, ...]:
@@ -55,7 +56,8 @@ class AccountTerms:
     """The terms of a dataset's account, which never change (O2, O3), and a schema and source that it agrees to.
 
     ``algorithm``: how the ε's of its answers may be set. ``delta_total``: δ_g, the most that the charged δ's may add up
-    to. ``max_epsilon``: the largest ε of one answer; None without a cap. ``individuals``: how many are declared.
+    to. ``max_epsilon``: the largest ε of one answer; None without a cap. ``individuals``: how many are declared; of an
+    account that a search opened, how many it found.
     """
 
     policy: Policy
@@ -129,7 +131,8 @@ class Continuation:
     """Somebody's statement that data or schema changed and the people are the same, so that the account goes on.
 
     The digests and ``identities`` are those of the new schema and data, ``apart`` and ``public`` as in
-    ``AccountOpening``. ``by``: who said it. ``at``: when it was said; the ledger adds it.
+    ``AccountOpening``. ``by``: who said it. ``at``: when it was said; the ledger adds it. ``individuals``: how many
+    there are, of an account that a search opened before they were counted (B1); None if that changes nothing.
     """
 
     schema_digest: str
@@ -139,6 +142,7 @@ class Continuation:
     at: str = ""
     apart: tuple[str, ...] = ()
     public: frozenset[str] = frozenset()
+    individuals: int | None = None
 
     def __post_init__(self) -> None:
         check_text(self.schema_digest, "The schema's digest")
@@ -158,6 +162,7 @@ class Continuation:
             at=at,
             apart=read_apart(payload),
             public=read_identities(payload.get("public")) or frozenset(),
+            individuals=individuals if isinstance(individuals := payload.get("individuals"), int) else None,
         )
 
     def describe(self) -> JsonObject:

@@ -254,7 +254,7 @@ def view_setup(form: SetupForm, served: ServedDataset, state: ServerState) -> Se
         refusal = find_refusal(charges, (float(search.spend),))
     except InputError as error:
         return SetupView(error.word(Surface.WEB))
-    if any(entry.request.plan_digest == search.digest for entry in list_paid(state, served)):
+    if is_paid(search, served, state):
         paid = f"This search was charged before: taking it up costs nothing more. {describe_account(charges)}"
         return SetupView(search=search, worth=worth, cost=paid, paid=True)
     takes = f"This takes ε = {search.spend.normalize():f}" + (
@@ -268,6 +268,11 @@ def view_setup(form: SetupForm, served: ServedDataset, state: ServerState) -> Se
         search=search, worth=worth, cost=f"{describe_account(charges)} {takes}{rest}",
         refused="" if refusal is None else word(refusal),
     )  # fmt: skip
+
+
+def is_paid(search: FactSearch, served: ServedDataset, state: ServerState) -> bool:
+    """Return whether the account was charged for this search before, so that it costs nothing more."""
+    return any(entry.request.plan_digest == search.digest for entry in list_paid(state, served))
 
 
 def list_paid(state: ServerState, served: ServedDataset) -> list[Entry]:

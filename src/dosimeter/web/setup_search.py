@@ -16,7 +16,7 @@ from dosimeter.dataset import Dataset
 from dosimeter.errors import DatasetStopped, DosimeterError, LedgerError, OptionError
 from dosimeter.inspection import TableFacts, draft_with_facts
 from dosimeter.release import FactSearch, ReleaseOrder, prepare_search, spend_on_schema
-from dosimeter.web.setup_form import SetupForm, describe_confirmed, order_search
+from dosimeter.web.setup_form import SetupForm, describe_confirmed, is_paid, order_search
 from dosimeter.web.state import ServedDataset, ServerState, open_data
 from dosimeter.web.stopped_datasets import REFUSED
 from dosimeter.web.store import SERVER, User, find_setup, note
@@ -67,6 +67,9 @@ def _set_up(
     def tell(words: str) -> None:
         meter.now, meter.steps = words, (next(step), len(search.columns) + 1)
 
+    path = served.settings.schema
+    if not is_paid(search, served, state):
+        _refuse_to_replace(path, "")
     try:
         with closing(open_data(served.settings, search.declared)) as dataset:
             found = spend_on_schema(dataset, search, order, state.database.ledger, tell)
@@ -77,9 +80,19 @@ def _set_up(
     if found.schema is None:
         raise OptionError(DENIED)
     meter.now = "Writing the schema"
-    write_file(served.settings.schema, found.text)
+    _refuse_to_replace(path, found.text)
+    write_file(path, found.text)
     state.serve(served)
     note(state.database, SERVER, "set up", dataset=served.name, detail=f"entry {found.entry}")
+
+
+def _refuse_to_replace(path: Path, text: str) -> None:
+    """Refuse a schema's file that is there by now, unless it holds this text."""
+    if path.exists() and path.read_bytes() != text.encode():
+        raise OptionError(
+            f"{path} exists by now: somebody wrote it after the server was started. Restart the server, which then "
+            "serves the dataset by it; or move it away, and confirm again."
+        )
 
 
 def write_file(path: Path, text: str) -> None:

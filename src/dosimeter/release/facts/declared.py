@@ -15,6 +15,8 @@ from dosimeter.problems import Option
 from dosimeter.release.facts.questions import TEXTS, FactSearch
 from dosimeter.schema import ColumnType, Schema
 
+MOST_SPENT = 10**9
+
 
 def declare_facts(schema: Schema, *, unit: str) -> Schema:
     """Return what is declared of a table: everything but what a search is to find.
@@ -23,6 +25,11 @@ def declare_facts(schema: Schema, *, unit: str) -> Schema:
     found by spending, bounds and values are public and stay; of a draft they came from the data and are left out.
     ``unit``: the column that says whose each row is, or "row".
     """
+    if schema.tables and not schema.reviewed:
+        raise OptionError(
+            f"Facts of joined tables ({', '.join(schema.tables)}) are not searched for, and this schema is a draft. "
+            "Replace what came from private data and set reviewed = true; or leave these tables out."
+        )
     stays = schema.reviewed is not False
     columns = {
         name: column if stays else replace(column, bounds=None, values=None) for name, column in schema.columns.items()
@@ -58,8 +65,8 @@ def plan_search(
     """
     epsilon = exact_decimal(float(exact_decimal(spend, name=Option("spend"))))  # what can be charged as a float
     chance = None if delta is None else exact_decimal(delta, name=Option("delta"))
-    if epsilon <= 0:
-        raise OptionError(Option("spend"), " must be a positive number.")
+    if not 0 < epsilon <= MOST_SPENT:
+        raise OptionError(Option("spend"), f" must be a positive number, at most {MOST_SPENT:,}.")
     if chance is not None and not 0 < chance < 1:
         raise OptionError(Option("delta"), " must be a number strictly between 0 and 1.")
     if not 0 < keep < 1:

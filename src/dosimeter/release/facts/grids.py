@@ -51,7 +51,7 @@ def read_first(column: Column, drawn: Sequence[Fraction]) -> Ends:
     low, high = (int(number) for number in sorted(drawn))
     if is_of_days(column):
         return Decimal(date(low, 1, 1).toordinal()), Decimal(date(high, 12, 31).toordinal())
-    below, above = POWERS[low], POWERS[min(high + 1, len(POWERS) - 1)]
+    below, above = POWERS[min(low, len(POWERS) - 2)], POWERS[min(high + 1, len(POWERS) - 1)]
     unit = find_unit(column)
     if unit is not None:
         below, above = round_down(below, unit), round_up(above, unit)

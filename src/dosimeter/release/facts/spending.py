@@ -138,7 +138,7 @@ def spend_on_schema(
     """
     begun = require_running(ledger, search.declared)
     source = recognise_data(dataset, begun)
-    prepared = _complete(prepare_search(search, order), begun, source)
+    prepared = _complete(prepare_search(search, order), begun)
     account, entered = check_account(ledger, prepared, source, dataset.engine, begun)
     request = write_request(prepared, source)
     if account is not None and not order.again:
@@ -163,17 +163,15 @@ def spend_on_schema(
         measuring.release()
 
 
-def _complete(prepared: PreparedSearch, account: AccountSummary | None, source: str | None = None) -> PreparedSearch:
+def _complete(prepared: PreparedSearch, account: AccountSummary | None) -> PreparedSearch:
     """Return the request with the terms that its account needs.
 
     A new account gets a δ in all, whose default otherwise follows from the number of individuals, which nobody knows
-    yet. An account that knows the data goes on although the schema is new to it: that is what the search is for.
+    yet.
     """
     order, terms = prepared.order, prepared.order.terms
-    if account is not None:
-        known = any(source == each for _, each in account.agreed)
-        return replace(prepared, order=replace(order, continued=order.continued or known))
-    if terms.delta_total is not None or (terms.policy is not None and "@" in str(terms.policy)):
+    in_zcdp = terms.policy is not None and "@" in str(terms.policy)
+    if account is not None or terms.delta_total is not None or in_zcdp:
         return prepared
     if 2 * prepared.search.delta > _DELTA_TOTAL:
         raise OptionError(
@@ -232,6 +230,7 @@ def _draw_and_settle(
         by=prepared.order.approved_by or prepared.order.analyst,
         identities=entered.identities,
         public=entered.public,
+        individuals=schema.individuals if entered.terms.individuals == _UNCOUNTED else None,
     )
     return ledger.settle(
         entry.id,
