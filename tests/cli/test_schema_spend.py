@@ -137,6 +137,10 @@ def test_every_refusal_names_the_fix_and_charges_nothing(run: Run, visits: Path)
     check_refusal(run(*spending(visits, "--policy", "budget:100")), "--dry-run", "--yes")
     check_refusal(run(*spending(visits, "--yes")), "--policy")
     check_refusal(run("schema", visits, "--unit", "row"), "--unit goes with --spend")
+    check_refusal(run("schema", visits, "--policy", "budget:1"), "--policy goes with --spend")
+    draft = visits.parent / "draft.toml"
+    run("schema", visits, "-o", draft)
+    check_refusal(run(*spending(visits, *yes, "--schema", draft, "-o", draft)), "is the schema")
     check_refusal(run(*spending(visits, *yes, "-o", ledger)), "is the ledger")
     check_refusal(run(*spending(visits, "--check", visits)), "Choose one")
     assert not ledger.exists() or run("ledger", ledger, "--json").json == {"datasets": []}
@@ -163,7 +167,7 @@ def test_facts_that_were_found_before_stay_and_only_the_rest_is_searched(run: Ru
     assert run(*spending(visits, *terms, "--columns", "ward", "-o", first)).status == 0
     shown = run(*spending(visits, "--schema", first, "--dry-run", "--json")).json
     assert [line["column"] for line in shown["facts"] if line["column"]] == ["age", "when"]
-    assert run(*spending(visits, "--yes", "--schema", first, "-o", second)).status == 0
+    assert run(*spending(visits, "--yes", "--schema", first, "--continue", "-o", second)).status == 0
     before, after = Schema.load(first), Schema.load(second)
     assert after.columns["ward"].values == ("east", "west")
     assert after.columns["ward"].found == before.found

@@ -31,7 +31,7 @@ def test_it_prints_a_line_for_each_column(ask: Run) -> None:
     assert [name for name in lines if name in ("name", "age", "ward", "pay", "ill", "since")] == list(lines)[1:7]
     assert lines["name"].endswith(" identifies people")
     assert "40" in lines["age"].split()
-    assert lines["age"].endswith("declared: 0 to 100")
+    assert lines["age"].endswith("bounds 0 to 100")
     assert "east 40.0\u00a0%, west 40.0\u00a0%, north 20.0\u00a0%" in lines["ward"]
     assert "About 5 rows." in found.out
     assert not any(name in found.out for name, *_ in PATIENTS)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +14,7 @@ from dosimeter.cli.writing import Inputs, check_writable, print_json, write_whol
 from dosimeter.errors import OptionError
 from dosimeter.json_values import JsonObject
 from dosimeter.options import ReleaseOptions, SourceOptions
-from dosimeter.problems import Surface
+from dosimeter.problems import Option, Surface
 
 if TYPE_CHECKING:
     from dosimeter.inspection import SchemaCheck
@@ -77,13 +77,14 @@ def schema(
         "--schema": declared, "--yes": confirmed or None, "--dry-run": dry_run or None,
     }  # fmt: skip
     unused = [name for name, value in given.items() if value is not None]
+    unused += [Option(each.name).flag for each in fields(terms) if getattr(terms, each.name) != each.default]
     if spend is None and unused:
         raise OptionError(f"{unused[0]} goes with --spend E, which finds the facts at the cost of ε.")
     if spend is not None and check is not None:
         raise OptionError("--check compares and --spend finds. Choose one.")
     facts = load_schema(check) if check is not None else None
     if output is not None:
-        check_writable(output, inputs=Inputs(data=data, ledger=ledger))
+        check_writable(output, inputs=Inputs(data=data, ledger=ledger, schema=declared))
         if not force:
             check_replaceable(output)
     if spend is not None:

@@ -74,7 +74,8 @@ def search_schema(data: str, asked: SearchOptions, output: Path | None, source: 
         )
         account = ledger.summary(search.declared.account_name)
     if account is not None and account.entry_count == 1 and not found.repeated:
-        for note in account.notes:
+        total = f"the new account's δ in all is {float(account.delta_total):g}, and stays so (--delta-total)."
+        for note in (total, *account.notes):
             sys.stderr.write(f"For the controller: {note}\n")
     if found.schema is None:
         click.echo(f"Denied: the account does not allow it. dosimeter ledger {asked.ledger} shows why.", err=True)

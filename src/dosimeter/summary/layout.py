@@ -55,9 +55,9 @@ def _write_holding(summary: Summary, column: ColumnSummary) -> str:
             assert column.declared.bounds is not None
             if column.asked is Asked.DAYS:
                 first, last = find_days(column.declared)
-                return f"declared: {first} to {last}"
+                return f"bounds {first} to {last}"
             low, high = (format_number(float(str(bound)), 12) for bound in column.declared.bounds)
-            return f"declared: {low} to {high}"
+            return f"bounds {low} to {high}"
         case _:
             return str(column.asked)
 

@@ -46,6 +46,7 @@ from dosimeter.web.store import About, Database, User, note
 from dosimeter.web.worker import DatasetWorker
 
 MOST_SEEN = 10_000
+MOST_INVENTED = 32  # tables of invented rows that are kept for downloads
 LONGEST_SIGNED = 1_000  # letters of a text that is worth a look at its signature
 FRESH_STOPS = 3.0
 FEW_RECORDS = 2_000  # of a ledger that is verified whenever an account's page is shown
@@ -134,6 +135,7 @@ class ServerState:
         self._entries = Recent[str, Entry | None]()
         self._seen = Recent[tuple[str, ...], None](MOST_SEEN)
         self._stopped = Recent[str, frozenset[str]]()
+        self.invented = Recent[tuple[str, str], tuple[str, ...]](MOST_INVENTED)  # tables as CSV, by dataset and name
         self.claims: set[str] = set()  # of approved queries whose release is under way: nobody else settles them
         self._histories: dict[str, tuple[Entry, ...]] = {}
         self._verified: tuple[str, Verification] | None = None

@@ -57,6 +57,7 @@ if TYPE_CHECKING:
 
 _UNCOUNTED = 1  # the individuals in the terms of an account that is opened before they are counted
 _DELTA_TOTAL = Decimal("1e-6")
+_LOOKED = " The ledger records that the data were looked at before."
 Tell = Callable[[str], None]
 
 
@@ -237,8 +238,9 @@ def _draw_and_settle(
         status="released",
         answer=[fact.describe() for fact in facts],
         guarantee=promise_fixed(
-            MECHANISM, entry.spent.epsilon, schema.individuals or 0, viewed=entry.told, group_delta=float(search.delta)
-        ),
+            MECHANISM, entry.spent.epsilon, schema.individuals or 0, viewed=False, group_delta=float(search.delta)
+        )
+        + (_LOOKED if entry.told else ""),
         details=Details(about=list_remarks(search, facts)),
         agreed=agreed,
     )

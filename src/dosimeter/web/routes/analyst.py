@@ -242,7 +242,8 @@ def download_invented(
     known = table if table in ("", schema.table, *schema.tables) else None
     name = require_found(known, "There is no such table.") or schema.table
     stem = re.sub(r"[^A-Za-z0-9_-]+", "-", name)
-    return send_file(_write_invented(schema, name), f"invented-{stem}.csv")
+    lines = state.invented.read((dataset, name), lambda: tuple(_write_invented(schema, name)))
+    return send_file(lines, f"invented-{stem}.csv")
 
 
 def _write_invented(schema: Schema, name: str) -> Iterator[str]:
