@@ -263,8 +263,9 @@ class FactSearch:
         for column in self.numbers:
             beyond = self.find_beyond(column)
             yield Worth("bounds", cost, column.name, column.type, beyond=beyond, needs=2 * beyond)
+        least = self.values(self.texts[0], None).least if self.texts else None  # all have the same share of ε and δ
         for column in self.texts:
-            yield Worth("values", cost, column.name, column.type, needs=self.values(column, None).least)
+            yield Worth("values", cost, column.name, column.type, needs=least)
 
     def check(self) -> None:
         """Refuse what cannot be asked, by what is declared alone, so that nothing is refused after the charge."""
