@@ -33,9 +33,8 @@ MARK, LOW, HIGH = "Qxzvy", 4021, 4087  # in cells alone: in no name and no word 
 
 def write_people(path: Path) -> None:
     """500 people with ages from 4021 to 4087, in two groups, each with a name of their own."""
-    draw = random.Random(7)
     with path.open("w", newline="") as stream:
-        lines = csv.writer(stream)
+        draw, lines = random.Random(7), csv.writer(stream)
         lines.writerow(["name", "years", "team", "active"])
         for at in range(PEOPLE):
             years = (LOW, HIGH)[at] if at < 2 else draw.randint(LOW, HIGH)
