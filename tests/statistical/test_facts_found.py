@@ -73,10 +73,10 @@ def test_from_a_file_to_an_average_by_group_at_a_total_of_1(
         with Ledger.open(tmp_path / f"{run}.db") as ledger:
             with Dataset.open(adult_train, table="people") as bare:
                 found = bare.find_schema(ledger, spend=0.5, unit="row", delta=1e-9, columns=columns, policy="budget:1")
-            with Dataset.open(adult_train, schema=found.schema) as people:
+            with Dataset.open(adult_train, schema=found.schema, table="people") as people:
                 asked = "SELECT sex, AVG(age) AS age FROM people GROUP BY sex"
                 rows = people.release(asked, ledger=ledger, epsilon=0.5).answer or []
-            assert str(there(ledger.summary("people")).reading.epsilon) == "1"
+            assert there(ledger.summary("people")).reading.epsilon == 1
         answers = {row["sex"]: row["age"] for row in rows}
         near += answers.keys() == ages.keys() and all(
             abs(float(str(answers[sex])) - sum(own) / len(own)) <= 2 for sex, own in ages.items()
